@@ -1,0 +1,102 @@
+# Everything a contributor runs. Each target sets up what it needs, on a machine with Python >= 3.11, git and make.
+#
+#   PYTHON=python3.12 make setup    another Python
+#   TANDEM_PURE=1 make setup        the interpreted form of tandem.amqp, although a C compiler is there
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+N ?= 200000
+
+VENV := .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+UV := $(BIN)/uv
+UV_INSTALL := $(UV) pip install --quiet --python $(PY)
+COMPILE_LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	--no-emit-find-links --custom-compile-command 'make lock'
+
+# Only what holds Python: mypy takes a folder without any for a mistake.
+CHECKED := $(foreach path,src tests bench tools examples,\
+	$(if $(shell find $(path) -name '*.py' -print -quit 2>/dev/null),$(path))) hatch_build.py
+# The tests of tandem.amqp: run in both forms, and for the coverage of the interpreted one.
+CORE_TESTS := $(wildcard tests/unit tests/spec tests/fuzz)
+
+.PHONY: help setup check test demo bench fuzz coverage coverage-of-mission docs lock peers clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  \1\t/' | expand -t 24
+
+# --- environment --------------------------------------------------------------------------------------------------
+
+$(VENV)/.stamp-uv: requirements/uv.txt
+	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"Tandem needs Python 3.11 or newer, this is {v[0]}.{v[1]}: PYTHON=python3.11 make setup")'
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
+	@touch $@
+
+$(VENV)/.stamp-dev: $(VENV)/.stamp-uv requirements/dev.txt pyproject.toml hatch_build.py
+	$(UV_INSTALL) --require-hashes -r requirements/dev.txt
+	$(UV_INSTALL) --no-build-isolation --no-deps --editable .
+	@touch $@
+
+$(VENV)/.stamp-fuzz: $(VENV)/.stamp-dev requirements/fuzz.txt
+	$(UV_INSTALL) --require-hashes -r requirements/fuzz.txt
+	@touch $@
+
+setup: $(VENV)/.stamp-dev ## make .venv with tandem in it, compiled where a C compiler is at hand
+	@$(PY) -m tools.compile_core
+
+peers: $(VENV)/.stamp-dev ## build the foreign AMQP stacks that the interop tests and benchmarks talk to
+	bash tools/peers.sh
+
+# --- checks -------------------------------------------------------------------------------------------------------
+
+check: setup ## format, lint, types, layers, generated docs
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy $(CHECKED)
+	$(BIN)/lint-imports
+	$(PY) -m tools.generate_docs --check
+
+test: setup peers ## all tests, then those of tandem.amqp again in the interpreted form, with their coverage
+	$(PY) -m pytest tests
+	@$(MAKE) --no-print-directory coverage
+
+coverage: $(VENV)/.stamp-dev ## branch coverage of tandem.amqp, which must be 100 %
+	TANDEM_PURE=1 $(BIN)/coverage run -m pytest $(CORE_TESTS)
+	$(BIN)/coverage report
+
+coverage-of-mission: $(VENV)/.stamp-dev ## the lines of docs/mission.md that no test names
+	@$(PY) -m tools.coverage_of_mission
+
+fuzz: $(VENV)/.stamp-fuzz ## feed N random inputs to the decoder and the connection: make fuzz N=2000000
+	TANDEM_PURE=1 $(PY) -m tests.fuzz.run --inputs $(N)
+
+# --- to look at ---------------------------------------------------------------------------------------------------
+
+demo: setup ## two AMQP stacks exchange messages
+	$(PY) examples/two_stacks.py
+
+bench: setup peers ## rates of tandem.amqp next to python-qpid-proton, in one run
+	$(BIN)/tandem bench amqp
+
+# --- upkeep -------------------------------------------------------------------------------------------------------
+
+docs: $(VENV)/.stamp-dev ## write the generated pages of docs/ anew
+	$(PY) -m tools.generate_docs
+
+lock: $(VENV)/.stamp-uv ## pin the newest versions; UPGRADE= keeps what still satisfies pyproject.toml
+	$(COMPILE_LOCK) $(UPGRADE) --group uv --output-file requirements/uv.txt
+	$(COMPILE_LOCK) $(UPGRADE) pyproject.toml --group dev --output-file requirements/dev.txt
+	$(COMPILE_LOCK) $(UPGRADE) --group fuzz --output-file requirements/fuzz.txt
+	@! grep -nE '://' requirements/*.txt || { echo 'a lock names an address: it must hold versions and hashes only' >&2; exit 1; }
+UPGRADE ?= --upgrade
+
+clean: ## remove the environment and everything built
+	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	find src -name '*.so' -delete -o -name '*.pyd' -delete
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

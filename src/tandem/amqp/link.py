@@ -1,0 +1,440 @@
+"""Links (AMQP 1.0 part 2.6): `SenderLink` for messages to the peer, `ReceiverLink` for messages from it.
+
+A link is created by its session: by `attach_sender`/`attach_receiver` when we begin, by a received attach when the
+peer does. After a detach it keeps nothing for a later resumption, so every detach we write says closed=true.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final
+
+from tandem import limits
+from tandem.amqp.credit import ReceiverCredit, SenderCredit
+from tandem.amqp.deliveries import IncomingDelivery, OutgoingDelivery
+from tandem.amqp.delivery_states import ACCEPTED, AmqpError, DeliveryState, Rejected
+from tandem.amqp.events import CreditDrained, CreditReceived, DeliveryAborted, DeliveryRefused, Event
+from tandem.amqp.performatives import RECEIVER, SENDER, Attach, Detach, Flow, Transfer
+from tandem.amqp.states import LINK_TABLE, LinkInput, LinkState
+from tandem.errors import (
+    EncodeError,
+    InvalidField,
+    MessageSizeExceeded,
+    NotAllowed,
+    ProtocolError,
+    ResourceLimitExceeded,
+    Scope,
+    StateError,
+    TransferLimitExceeded,
+)
+
+if TYPE_CHECKING:
+    from tandem.amqp.session import Session
+
+__all__ = ["Link", "ReceiverLink", "SenderLink"]
+
+ATTACHED: Final = LinkState.ATTACHED
+_pack_tag: Final = struct.Struct(">I").pack
+
+# A transfer's head with its tag takes up to 80 bytes; with its state it must leave room for payload in the smallest
+# frames a peer may ask for, 512 bytes.
+MAX_STATE_BYTES: Final = 256
+
+# A handle that no link can have: the peer's is not known yet.
+NO_HANDLE: Final = -1
+
+
+class Link:
+    """What both directions have in common."""
+
+    __slots__ = ("attach", "context", "handle", "name", "remote_handle", "role", "session", "state")
+
+    def __init__(self, session: Session, name: str, handle: int, role: bool) -> None:
+        self.session = session
+        self.name = name
+        self.handle = handle
+        # Ours: SENDER on a SenderLink, RECEIVER on a ReceiverLink.
+        self.role = role
+        self.remote_handle = NO_HANDLE
+        self.state = LinkState.DETACHED
+        # The peer's attach, once it has come.
+        self.attach: Attach | None = None
+        # Whatever the application wants to find again on the link's events.
+        self.context: object = None
+
+    @property
+    def is_attached(self) -> bool:
+        return self.state is ATTACHED
+
+    def step(self, step: LinkInput) -> None:
+        following = LINK_TABLE.get((self.state, step))
+        if following is None:
+            raise NotAllowed(
+                f"{step.value} is not allowed on link '{self.name:.80}' in state {self.state.value}", Scope.SESSION
+            )
+        self.state = following
+
+    def attach_reply(self) -> Attach:
+        """Our attach as an echo of the peer's, to be changed where the application wants to, and given to `accept`.
+
+        Modes and termini are repeated exactly: clients compare them with what they asked for.
+        """
+        asked = self.attach
+        if asked is None or self.state is not LinkState.ATTACH_RCVD:
+            raise StateError(f"the peer asked for no attach of link '{self.name}' (state {self.state.value})")
+        return Attach(
+            self.name,
+            self.handle,
+            self.role,
+            asked.snd_settle_mode,
+            asked.rcv_settle_mode,
+            asked.source,
+            asked.target,
+            initial_delivery_count=0 if self.role is SENDER else None,
+        )
+
+    def accept(self, reply: Attach | None = None) -> None:
+        """Answer the peer's attach with ours."""
+        if reply is None:
+            reply = self.attach_reply()
+        self.step(LinkInput.SEND_ATTACH)
+        self.on_accept(reply)
+        self.session.write(reply)
+
+    def on_accept(self, reply: Attach) -> None:
+        """What a direction does with its own attach before it is written."""
+
+    def refuse(self, error: ProtocolError | AmqpError) -> None:
+        """Answer the peer's attach with one that has neither source nor target, then detach (part 2.6.3)."""
+        reply = self.attach_reply()
+        reply.source = None
+        reply.target = None
+        self.step(LinkInput.SEND_ATTACH)
+        self.session.write(reply)
+        self.detach(error)
+
+    def detach(self, error: ProtocolError | AmqpError | None = None) -> None:
+        """Close the link, with a reason or without. The peer's answer arrives as `LinkDetached`."""
+        if self.state is not ATTACHED and self.state is not LinkState.ATTACH_SENT:
+            raise StateError(f"link '{self.name}' cannot be detached in state {self.state.value}")
+        self.step(LinkInput.SEND_DETACH)
+        self.write_detach(error)
+
+    def write_detach(self, error: ProtocolError | AmqpError | None) -> None:
+        reason = AmqpError.of(error) if isinstance(error, ProtocolError) else error
+        self.session.flush_dispositions()
+        self.session.write(Detach(self.handle, True, reason))
+        self.forget_deliveries()
+
+    def forget_deliveries(self) -> None:
+        """The link is over: nobody will settle what was under way on it."""
+
+    def on_attach(self, attach: Attach) -> None:
+        """The peer's attach came."""
+        self.step(LinkInput.RECEIVE_ATTACH)
+        self.attach = attach
+
+    def on_flow(self, flow: Flow, events: list[Event]) -> None:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r}, handle={self.handle}, {self.state.value})"
+
+
+class SenderLink(Link):
+    """We send, the peer grants credit."""
+
+    __slots__ = ("available", "flow_state", "unsettled")
+
+    def __init__(self, session: Session, name: str, handle: int) -> None:
+        super().__init__(session, name, handle, SENDER)
+        self.flow_state = SenderCredit()
+        # How many messages wait here for credit; told to the peer in flows. The application may set it.
+        self.available = 0
+        self.unsettled: set[int] = set()
+
+    @property
+    def credit(self) -> int:
+        """How many deliveries the receiver will take."""
+        return self.flow_state.credit
+
+    @property
+    def is_draining(self) -> bool:
+        """The receiver wants what there is now, and then `drained()`."""
+        return self.flow_state.is_draining
+
+    def send(
+        self,
+        payload: bytes,
+        delivery_tag: bytes | None = None,
+        *,
+        is_settled: bool = False,
+        message_format: int = 0,
+        state: DeliveryState | None = None,
+        context: object = None,
+    ) -> OutgoingDelivery:
+        """Send one message, using one credit. With `is_settled` it is forgotten at once."""
+        if self.state is not ATTACHED:
+            raise StateError(f"link '{self.name}' cannot send in state {self.state.value}")
+        if delivery_tag is not None and len(delivery_tag) > limits.MAX_DELIVERY_TAG_BYTES:
+            raise EncodeError(f"a delivery tag has at most {limits.MAX_DELIVERY_TAG_BYTES} bytes: {delivery_tag!r}")
+        if state is not None and len(state.encoded()) > MAX_STATE_BYTES:
+            # A delivery state cannot be split over frames (part 2.8.9, frame-size-too-small).
+            raise EncodeError(f"a transfer's state has at most {MAX_STATE_BYTES} bytes, so as to fit any frame")
+        self.flow_state.take()
+        session = self.session
+        delivery_id = session.take_delivery_id()
+        if delivery_tag is None:
+            delivery_tag = _pack_tag(delivery_id)
+        delivery = OutgoingDelivery(self, delivery_id, delivery_tag, is_settled, context)
+        if not is_settled:
+            session.outgoing_unsettled[delivery_id] = delivery
+            self.unsettled.add(delivery_id)
+        session.send_transfers(delivery, payload, message_format, state)
+        return delivery
+
+    def settle(self, delivery: OutgoingDelivery, state: DeliveryState | None) -> None:
+        """Settle what we sent, usually as the echo of the receiver's outcome. Settling twice does nothing."""
+        session = self.session
+        if session.outgoing_unsettled.pop(delivery.delivery_id, None) is None:
+            return
+        self.unsettled.discard(delivery.delivery_id)
+        delivery.is_settled = True
+        session.dispose(session.sender_dispositions, delivery.delivery_id, state, True)
+
+    def drained(self) -> None:
+        """Give the credit left back: there is nothing more to send for this drain."""
+        self.flow_state.drained()
+        self.write_flow()
+
+    def write_flow(self) -> None:
+        """Tell the receiver where we stand."""
+        state = self.flow_state
+        self.session.write_flow(self.handle, state.delivery_count, state.credit, self.available, state.is_draining)
+
+    def on_flow(self, flow: Flow, events: list[Event]) -> None:
+        self.flow_state.on_flow(flow.delivery_count, flow.link_credit, flow.drain)
+        if flow.echo and self.state is ATTACHED:
+            self.write_flow()
+        events.append(CreditReceived(self))
+
+    def forget_deliveries(self) -> None:
+        self.session.drop_pending(self)
+        for delivery_id in self.unsettled:
+            del self.session.outgoing_unsettled[delivery_id]
+        self.unsettled.clear()
+
+
+class _Partial:
+    """A delivery of which more transfers are to come. Once over the limit only its size is kept.
+
+    The bytes are gathered in one buffer: a list of chunks would let a peer that sends them one by one, or empty,
+    make us hold many times what it sent.
+    """
+
+    __slots__ = ("buffer", "delivery_id", "delivery_tag", "is_settled", "message_format", "size_bytes", "state")
+
+    def __init__(self, delivery_id: int, delivery_tag: bytes, transfer: Transfer) -> None:
+        self.delivery_id = delivery_id
+        self.delivery_tag = delivery_tag
+        self.message_format = transfer.message_format or 0
+        self.is_settled = False
+        self.state: DeliveryState | None = None
+        self.buffer = bytearray()
+        self.size_bytes = 0
+
+
+class ReceiverLink(Link):
+    """The peer sends, we grant credit."""
+
+    __slots__ = ("flow_state", "max_message_size", "partial", "unsettled")
+
+    def __init__(self, session: Session, name: str, handle: int) -> None:
+        super().__init__(session, name, handle, RECEIVER)
+        self.flow_state = ReceiverCredit()
+        self.max_message_size = session.connection.settings.max_message_size
+        self.partial: _Partial | None = None
+        self.unsettled: set[int] = set()
+
+    @property
+    def credit(self) -> int:
+        """How many deliveries the peer may still send."""
+        return self.flow_state.credit
+
+    def grant(self, credit: int, *, drain: bool = False) -> None:
+        """Let the peer have `credit` deliveries from now on, in place of what it had."""
+        if self.state is not ATTACHED:
+            raise StateError(f"link '{self.name}' cannot grant credit in state {self.state.value}")
+        self.flow_state.grant(credit, drain)
+        self.write_flow()
+
+    def write_flow(self) -> None:
+        state = self.flow_state
+        self.session.write_flow(self.handle, state.delivery_count, state.credit, 0, state.is_draining)
+
+    def settle(
+        self, delivery: IncomingDelivery, state: DeliveryState | None = ACCEPTED, *, is_settled: bool = True
+    ) -> None:
+        """Tell the sender the outcome. With `is_settled` false we wait for the sender to settle (mode second).
+
+        Nothing happens if the delivery is settled already or its link is gone: nobody is left to be told.
+        """
+        session = self.session
+        delivery_id = delivery.delivery_id
+        if delivery_id not in self.unsettled:
+            return
+        if is_settled:
+            self.unsettled.remove(delivery_id)
+            del session.incoming_unsettled[delivery_id]
+            delivery.is_settled = True
+        session.dispose(session.receiver_dispositions, delivery_id, state, is_settled)
+
+    def on_accept(self, reply: Attach) -> None:
+        self._learn_limit(reply)
+
+    def _learn_limit(self, ours: Attach) -> None:
+        # What we announce is what we enforce; 0 and null both mean that the connection's own limit holds.
+        if ours.max_message_size:
+            self.max_message_size = min(ours.max_message_size, self.max_message_size)
+
+    def on_attach(self, attach: Attach) -> None:
+        super().on_attach(attach)
+        if attach.initial_delivery_count is not None:
+            self.flow_state.delivery_count = attach.initial_delivery_count
+
+    def on_flow(self, flow: Flow, events: list[Event]) -> None:
+        if self.flow_state.on_flow(flow.delivery_count):
+            events.append(CreditDrained(self))
+        if flow.echo and self.state is ATTACHED:
+            self.write_flow()
+
+    def on_transfer(self, transfer: Transfer, payload: bytes, events: list[Event]) -> None:
+        """One frame of a delivery; most deliveries have just one, and those never touch `partial`."""
+        partial = self.partial
+        if partial is not None:
+            self._continue(partial, transfer, payload, events)
+            return
+        delivery_id = transfer.delivery_id
+        delivery_tag = transfer.delivery_tag
+        if delivery_id is None or delivery_tag is None:
+            raise InvalidField("the first transfer of a delivery must have delivery-id and delivery-tag", Scope.LINK)
+        if len(delivery_tag) > limits.MAX_DELIVERY_TAG_BYTES:
+            raise InvalidField(
+                f"transfer.delivery-tag has {len(delivery_tag)} bytes, the limit is {limits.MAX_DELIVERY_TAG_BYTES}",
+                Scope.LINK,
+            )
+        self._count(delivery_id)
+        if transfer.more or transfer.aborted or len(payload) > self.max_message_size:
+            partial = _Partial(delivery_id, delivery_tag, transfer)
+            self._continue(partial, transfer, payload, events)
+            return
+        is_settled = transfer.settled is True
+        delivery = IncomingDelivery(
+            self, delivery_id, delivery_tag, transfer.message_format or 0, is_settled, transfer.state, payload
+        )
+        if not is_settled:
+            self._remember(delivery)
+        events.append(delivery)
+
+    def _count(self, delivery_id: int) -> None:
+        flow_state = self.flow_state
+        flow_state.on_delivery()
+        settings = self.session.connection.settings
+        if flow_state.overrun > settings.max_credit_overrun:
+            raise TransferLimitExceeded(
+                f"{flow_state.overrun} deliveries came beyond the credit of link '{self.name:.80}', "
+                f"the limit is {settings.max_credit_overrun}"
+            )
+        unsettled = self.session.incoming_unsettled
+        if delivery_id in unsettled:
+            raise InvalidField(f"transfer.delivery-id {delivery_id} is in use by an unsettled delivery", Scope.SESSION)
+        if len(unsettled) >= settings.max_unsettled:
+            raise ResourceLimitExceeded(
+                f"the session holds {len(unsettled)} unsettled deliveries, the limit is {settings.max_unsettled}",
+                Scope.SESSION,
+            )
+
+    def _remember(self, delivery: IncomingDelivery) -> None:
+        self.session.incoming_unsettled[delivery.delivery_id] = delivery
+        self.unsettled.add(delivery.delivery_id)
+
+    def _continue(self, partial: _Partial, transfer: Transfer, payload: bytes, events: list[Event]) -> None:
+        """Add one frame to a delivery of several."""
+        if transfer.delivery_id is not None and transfer.delivery_id != partial.delivery_id:
+            raise InvalidField(
+                f"transfer.delivery-id {transfer.delivery_id} came before delivery {partial.delivery_id} was complete",
+                Scope.LINK,
+            )
+        if transfer.aborted:
+            self._drop_partial(partial)
+            events.append(DeliveryAborted(self, partial.delivery_id))
+            return
+        partial.size_bytes += len(payload)
+        self._gather(partial, payload)
+        if transfer.settled:
+            partial.is_settled = True
+        if transfer.state is not None:
+            partial.state = transfer.state
+        if transfer.more:
+            self.partial = partial
+        else:
+            self._complete(partial, events)
+            self._drop_partial(partial)
+
+    def _gather(self, partial: _Partial, payload: bytes) -> None:
+        """Keep a piece, or nothing at all once the delivery is over its limit, within the connection's own."""
+        connection = self.session.connection
+        if partial.size_bytes > self.max_message_size:
+            connection.incomplete_bytes -= len(partial.buffer)
+            partial.buffer.clear()
+            return
+        partial.buffer += payload
+        connection.incomplete_bytes += len(payload)
+        limit = connection.settings.max_incomplete
+        if connection.incomplete_bytes > limit:
+            raise ResourceLimitExceeded(
+                f"incomplete deliveries hold {connection.incomplete_bytes} bytes on the connection, the limit is {limit}"
+            )
+
+    def _drop_partial(self, partial: _Partial) -> None:
+        self.partial = None
+        self.session.connection.incomplete_bytes -= len(partial.buffer)
+        partial.buffer.clear()
+
+    def _complete(self, partial: _Partial, events: list[Event]) -> None:
+        if partial.size_bytes > self.max_message_size:
+            self._refuse(partial, events)
+            return
+        payload = bytes(partial.buffer)
+        delivery = IncomingDelivery(
+            self,
+            partial.delivery_id,
+            partial.delivery_tag,
+            partial.message_format,
+            partial.is_settled,
+            partial.state,
+            payload,
+        )
+        if not partial.is_settled:
+            self._remember(delivery)
+        events.append(delivery)
+
+    def _refuse(self, partial: _Partial, events: list[Event]) -> None:
+        """Reject a message over the limit. One sent settled takes no answer: then only a detach can tell."""
+        error = MessageSizeExceeded(
+            f"The received message (delivery-id:{partial.delivery_id}, size:{partial.size_bytes} bytes) exceeds the "
+            f"limit ({self.max_message_size} bytes) currently allowed on the link."
+        )
+        if partial.is_settled:
+            raise error
+        session = self.session
+        state = Rejected(AmqpError.of(error))
+        session.dispose(session.receiver_dispositions, partial.delivery_id, state, True)
+        events.append(DeliveryRefused(self, partial.delivery_id, partial.size_bytes))
+
+    def forget_deliveries(self) -> None:
+        if self.partial is not None:
+            self._drop_partial(self.partial)
+        for delivery_id in self.unsettled:
+            del self.session.incoming_unsettled[delivery_id]
+        self.unsettled.clear()

@@ -1,0 +1,199 @@
+"""A message as a broker keeps it: split once when it arrives, so that a delivery only puts a few bytes before it.
+
+    received   header  delivery-annotations  message-annotations  properties ... footer      (in any order)
+    kept       four    sender's entries      sender's entries     bare, as received
+               fields
+    delivered  header  lock token + entries  broker's + entries   bare
+               \\_________________ prefix ___________________/
+
+The annotations are those that the official SDKs read. A broker that has others to add, as an event hub has, hands
+them over as `Entries`, encoded once per message.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Final
+
+from tandem.amqp.message import Header, Message, with_application_properties
+from tandem.amqp.sections import DELIVERY_ANNOTATIONS, MESSAGE_ANNOTATIONS, NO_ENTRIES, Entries
+from tandem.errors import EncodeError
+
+__all__ = ["BROKER_ANNOTATIONS", "Stored", "prepare"]
+
+_ENQUEUED_TIME: Final = b"x-opt-enqueued-time"
+_SEQUENCE_NUMBER: Final = b"x-opt-sequence-number"
+_LOCKED_UNTIL: Final = b"x-opt-locked-until"
+_LOCK_TOKEN: Final = b"x-opt-lock-token"
+
+# What only the broker may say. A message that was received from a broker and is sent on by its receiver still carries
+# these; they were true of the other copy.
+BROKER_ANNOTATIONS: Final = frozenset(
+    {
+        _ENQUEUED_TIME,
+        _SEQUENCE_NUMBER,
+        _LOCKED_UNTIL,
+        _LOCK_TOKEN,
+        b"x-opt-enqueue-sequence-number",
+        b"x-opt-message-state",
+        b"x-opt-deadletter-source",
+        b"x-opt-partition-id",
+        b"x-opt-offset",
+        b"x-opt-sequence-number-epoch",
+        b"x-opt-publisher",
+    }
+)
+
+_TIMESTAMP: Final = b"\x83"
+_LONG: Final = b"\x81"
+_UUID: Final = b"\x98"
+
+
+def _key(text: bytes, constructor: bytes) -> bytes:
+    """A symbol of less than 256 characters, and the constructor of the value that follows it."""
+    return bytes((0xA3, len(text))) + text + constructor
+
+
+_ENQUEUED_TIME_KEY: Final = _key(_ENQUEUED_TIME, _TIMESTAMP)
+_SEQUENCE_NUMBER_KEY: Final = _key(_SEQUENCE_NUMBER, _LONG)
+_LOCKED_UNTIL_KEY: Final = _key(_LOCKED_UNTIL, _TIMESTAMP)
+_LOCK_TOKEN_KEY: Final = _key(_LOCK_TOKEN, _UUID)
+
+# The delivery annotations when the sender had none: only the 16 bytes of the token are missing.
+_LOCK_TOKEN_SECTION: Final = bytes((0x00, 0x53, 0x71, 0xC1, 1 + len(_LOCK_TOKEN_KEY) + 16, 2)) + _LOCK_TOKEN_KEY
+# The message annotations up to their size: a map of less than 256 bytes.
+_SMALL_MESSAGE_ANNOTATIONS: Final = b"\x00\x53\x72\xc1"
+
+_pack_unlocked: Final = struct.Struct(f">{len(_ENQUEUED_TIME_KEY)}sq{len(_SEQUENCE_NUMBER_KEY)}sq").pack
+_LOCKED_ENTRIES_FORMAT: Final = f"{len(_ENQUEUED_TIME_KEY)}sq{len(_SEQUENCE_NUMBER_KEY)}sq{len(_LOCKED_UNTIL_KEY)}sq"
+_pack_locked: Final = struct.Struct(f">{_LOCKED_ENTRIES_FORMAT}").pack
+_pack_sections: Final = struct.Struct(f">{len(_LOCK_TOKEN_SECTION)}s16s4sBB{_LOCKED_ENTRIES_FORMAT}").pack
+# One byte for the count, which the size of a map includes, and the three entries.
+_LOCKED_ENTRIES_SIZE: Final = 1 + struct.calcsize(f">{_LOCKED_ENTRIES_FORMAT}")
+
+_NULL: Final = b"\x40"
+_NO_HEADER_FIELDS: Final = 4 * _NULL
+_SMALL_UINT: Final = (b"\x43", *[bytes((0x52, number)) for number in range(1, 256)])
+# A header up to its fields, by the bytes these take: at most 1 + 2 + 5 + 1 + 5.
+_HEADER_START: Final = tuple([bytes((0x00, 0x53, 0x70, 0xC0, 1 + size, 5)) for size in range(15)])
+
+
+class Stored:
+    """The parts of a received message that its deliveries are made of.
+
+    `header_fields` are durable, priority, ttl and first-acquirer, encoded as in the sender's header; the fifth field,
+    delivery-count, is the broker's. All of it is bytes and counts: a store can write it down and make it again.
+    """
+
+    __slots__ = ("bare", "delivery_annotations", "header_fields", "message_annotations")
+
+    def __init__(
+        self, header_fields: bytes, delivery_annotations: Entries, message_annotations: Entries, bare: bytes
+    ) -> None:
+        self.header_fields = header_fields
+        self.delivery_annotations = delivery_annotations
+        self.message_annotations = message_annotations
+        self.bare = bare
+
+    def locked_prefix(
+        self,
+        delivery_count: int,
+        sequence_number: int,
+        enqueued_time_ms: int,
+        locked_until_ms: int,
+        lock_token: bytes,
+        further: Entries = NO_ENTRIES,
+    ) -> bytes:
+        """What goes before `bare` when a message is delivered under a lock.
+
+        `lock_token` is the token's 16 bytes in the order of RFC 4122, `further` are message annotations with keys
+        that are among BROKER_ANNOTATIONS, so that the sender's cannot have the same.
+        """
+        if len(lock_token) != 16:
+            raise EncodeError(f"a lock token is a uuid of 16 bytes, not {len(lock_token)}")
+        header = self._header(delivery_count)
+        kept = further.followed_by(self.message_annotations)
+        size = _LOCKED_ENTRIES_SIZE + len(kept.encoded)
+        try:
+            if size < 256 and not self.delivery_annotations.count:
+                sections = _pack_sections(
+                    _LOCK_TOKEN_SECTION,
+                    lock_token,
+                    _SMALL_MESSAGE_ANNOTATIONS,
+                    size,
+                    6 + kept.count,
+                    _ENQUEUED_TIME_KEY,
+                    enqueued_time_ms,
+                    _SEQUENCE_NUMBER_KEY,
+                    sequence_number,
+                    _LOCKED_UNTIL_KEY,
+                    locked_until_ms,
+                )
+                return header + sections + kept.encoded
+            encoded = _pack_locked(
+                _ENQUEUED_TIME_KEY,
+                enqueued_time_ms,
+                _SEQUENCE_NUMBER_KEY,
+                sequence_number,
+                _LOCKED_UNTIL_KEY,
+                locked_until_ms,
+            )
+        except struct.error as error:
+            raise EncodeError(f"an annotation of the delivery is out of range: {error}") from None
+        token = Entries(_LOCK_TOKEN_KEY + lock_token, 2).followed_by(self.delivery_annotations)
+        annotations = Entries(encoded, 6).followed_by(kept)
+        return header + token.to_section(DELIVERY_ANNOTATIONS) + annotations.to_section(MESSAGE_ANNOTATIONS)
+
+    def unlocked_prefix(
+        self, delivery_count: int, sequence_number: int, enqueued_time_ms: int, further: Entries = NO_ENTRIES
+    ) -> bytes:
+        """What goes before `bare` when a message is browsed, or removed as it is delivered."""
+        header = self._header(delivery_count)
+        try:
+            encoded = _pack_unlocked(_ENQUEUED_TIME_KEY, enqueued_time_ms, _SEQUENCE_NUMBER_KEY, sequence_number)
+        except struct.error as error:
+            raise EncodeError(f"an annotation of the delivery is out of range: {error}") from None
+        annotations = Entries(encoded, 4).followed_by(further).followed_by(self.message_annotations)
+        sender = self.delivery_annotations.to_section(DELIVERY_ANNOTATIONS)
+        return header + sender + annotations.to_section(MESSAGE_ANNOTATIONS)
+
+    def modify(self, changes: Mapping[str, object]) -> None:
+        """Set application properties anew, as a receiver may ask when it gives a message back."""
+        self.bare = with_application_properties(self.bare, changes)
+
+    def _header(self, delivery_count: int) -> bytes:
+        fields = self.header_fields + _uint(delivery_count)
+        return _HEADER_START[len(fields)] + fields
+
+
+def prepare(message: Message) -> Stored:
+    """Split a received message. The header is decoded and the annotations are walked through, nothing else is."""
+    header = message.header
+    sections = message.sections
+    return Stored(
+        _NO_HEADER_FIELDS if header is None else _header_fields(header),
+        sections.entries(DELIVERY_ANNOTATIONS, BROKER_ANNOTATIONS),
+        sections.entries(MESSAGE_ANNOTATIONS, BROKER_ANNOTATIONS),
+        sections.bare(),
+    )
+
+
+def _header_fields(header: Header) -> bytes:
+    priority = _NULL if header.priority is None else bytes((0x50, header.priority))
+    ttl = _NULL if header.ttl_ms is None else _uint(header.ttl_ms)
+    return _boolean(header.durable) + priority + ttl + _boolean(header.first_acquirer)
+
+
+def _boolean(flag: bool | None) -> bytes:
+    if flag is None:
+        return _NULL
+    return b"\x41" if flag else b"\x42"
+
+
+def _uint(number: int) -> bytes:
+    if 0 <= number < 256:
+        return _SMALL_UINT[number]
+    if 0 <= number <= 0xFFFF_FFFF:
+        return b"\x70" + number.to_bytes(4, "big")
+    raise EncodeError(f"{number} is not within the 0 to 4294967295 of a uint")

@@ -1,0 +1,275 @@
+"""Every error Tandem raises or puts on the wire.
+
+    TandemError
+    ├── UsageError                      the caller of this library broke its rules; nothing was sent
+    │   ├── EncodeError                 a value does not fit the AMQP type it was given
+    │   └── StateError                  the call is not possible in this state (no credit, link detached, ...)
+    └── ProtocolError                   goes onto the wire: condition, description, scope
+        ├── DecodeError                 amqp:decode-error                 connection
+        ├── FramingError                amqp:connection:framing-error     connection
+        ├── ConnectionForced            amqp:connection:forced            connection
+        ├── IdleTimeoutExpired          amqp:resource-limit-exceeded      connection
+        ├── ResourceLimitExceeded       amqp:resource-limit-exceeded      connection
+        ├── UnauthorizedAccess          amqp:unauthorized-access          connection
+        ├── NotAllowed                  amqp:not-allowed                  connection
+        ├── InvalidField                amqp:invalid-field                connection
+        ├── NotImplementedByPeer        amqp:not-implemented              connection
+        ├── WindowViolation             amqp:session:window-violation     session
+        ├── ErrantLink                  amqp:session:errant-link          session
+        ├── HandleInUse                 amqp:session:handle-in-use        session
+        ├── UnattachedHandle            amqp:session:unattached-handle    session
+        ├── DetachForced                amqp:link:detach-forced           link
+        ├── TransferLimitExceeded       amqp:link:transfer-limit-exceeded link
+        ├── MessageSizeExceeded         amqp:link:message-size-exceeded   link
+        ├── LinkStolen                  amqp:link:stolen                  link
+        ├── NotFound                    amqp:not-found                    link
+        ├── TransactionUnknownId        amqp:transaction:unknown-id       delivery
+        ├── TransactionRollback         amqp:transaction:rollback         delivery
+        └── TransactionTimeout          amqp:transaction:timeout          delivery
+
+A class carries its wire form, so no table elsewhere has to be kept in step with this one. The scope says what dies of
+the error: the smallest thing that cannot go on, never more (AMQP 1.0 part 2.8.14 to 2.8.18 name the conditions).
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import ClassVar
+
+__all__ = [
+    "ConnectionForced",
+    "DecodeError",
+    "DetachForced",
+    "EncodeError",
+    "ErrantLink",
+    "FramingError",
+    "HandleInUse",
+    "IdleTimeoutExpired",
+    "InvalidField",
+    "LinkStolen",
+    "MessageSizeExceeded",
+    "NotAllowed",
+    "NotFound",
+    "NotImplementedByPeer",
+    "ProtocolError",
+    "ResourceLimitExceeded",
+    "Scope",
+    "StateError",
+    "TandemError",
+    "TransactionRollback",
+    "TransactionTimeout",
+    "TransactionUnknownId",
+    "TransferLimitExceeded",
+    "UnattachedHandle",
+    "UnauthorizedAccess",
+    "UsageError",
+    "WindowViolation",
+]
+
+
+class Scope(enum.Enum):
+    """What an error ends."""
+
+    DELIVERY = "delivery"
+    LINK = "link"
+    SESSION = "session"
+    CONNECTION = "connection"
+
+
+class TandemError(Exception):
+    """Base of everything raised on purpose."""
+
+
+class UsageError(TandemError):
+    """The library was called in a way its contract does not allow. Nothing was sent; fix the call."""
+
+
+class EncodeError(UsageError):
+    """A Python value cannot be written as the AMQP type asked for. Use a wrapper type or a value in its range."""
+
+
+class StateError(UsageError):
+    """The call is not possible in the present state. Look at the state, or wait for the event that allows it."""
+
+
+class ProtocolError(TandemError):
+    """An error with a wire form. The message is the description that the peer sees."""
+
+    condition: ClassVar[str] = "amqp:internal-error"
+    http_status: ClassVar[int] = 500
+    scope: Scope = Scope.CONNECTION
+    is_transient: ClassVar[bool] = False
+
+    def __init__(self, description: str, scope: Scope | None = None) -> None:
+        super().__init__(description)
+        # The same mistake can have a smaller reach than its class says: a bad field of a transfer ends its link only.
+        if scope is not None:
+            self.scope = scope
+
+    @property
+    def description(self) -> str:
+        return str(self)
+
+
+class DecodeError(ProtocolError):
+    """Bytes that are not valid AMQP, or a field of the wrong type. The peer's encoder is at fault."""
+
+    condition = "amqp:decode-error"
+    http_status = 400
+
+
+class FramingError(ProtocolError):
+    """A frame that cannot be delimited or is larger than agreed. Nothing after it can be trusted."""
+
+    condition = "amqp:connection:framing-error"
+    http_status = 400
+
+
+class ConnectionForced(ProtocolError):
+    """The connection is closed by an operator or a shutdown. Connect again."""
+
+    condition = "amqp:connection:forced"
+    http_status = 503
+    is_transient = True
+
+
+class IdleTimeoutExpired(ProtocolError):
+    """Nothing was heard for longer than the advertised idle time-out. Connect again, and send empty frames."""
+
+    condition = "amqp:resource-limit-exceeded"
+    http_status = 408
+    is_transient = True
+
+
+class ResourceLimitExceeded(ProtocolError):
+    """A count or size grew past its limit. The description names the limit."""
+
+    condition = "amqp:resource-limit-exceeded"
+    http_status = 403
+
+
+class UnauthorizedAccess(ProtocolError):
+    """The peer may not do this. Check credentials and rights."""
+
+    condition = "amqp:unauthorized-access"
+    http_status = 401
+
+
+class NotAllowed(ProtocolError):
+    """A valid frame at a moment or place where the specification forbids it."""
+
+    condition = "amqp:not-allowed"
+    http_status = 400
+
+
+class InvalidField(ProtocolError):
+    """A field has a value outside what the specification allows. The description names the field and the value."""
+
+    condition = "amqp:invalid-field"
+    http_status = 400
+
+
+class NotImplementedByPeer(ProtocolError):
+    """A part of AMQP that this endpoint does not offer."""
+
+    condition = "amqp:not-implemented"
+    http_status = 501
+
+
+class WindowViolation(ProtocolError):
+    """More transfers than the session's incoming window allowed."""
+
+    condition = "amqp:session:window-violation"
+    http_status = 400
+    scope = Scope.SESSION
+
+
+class ErrantLink(ProtocolError):
+    """Input for a link that was detached with an error."""
+
+    condition = "amqp:session:errant-link"
+    http_status = 400
+    scope = Scope.SESSION
+
+
+class HandleInUse(ProtocolError):
+    """An attach on a handle that is still attached."""
+
+    condition = "amqp:session:handle-in-use"
+    http_status = 400
+    scope = Scope.SESSION
+
+
+class UnattachedHandle(ProtocolError):
+    """A frame for a handle that is not attached."""
+
+    condition = "amqp:session:unattached-handle"
+    http_status = 400
+    scope = Scope.SESSION
+
+
+class DetachForced(ProtocolError):
+    """The link is detached by an operator or for being idle. Attach again."""
+
+    condition = "amqp:link:detach-forced"
+    http_status = 503
+    scope = Scope.LINK
+    is_transient = True
+
+
+class TransferLimitExceeded(ProtocolError):
+    """More deliveries than the credit granted, by more than the tolerated overrun."""
+
+    condition = "amqp:link:transfer-limit-exceeded"
+    http_status = 403
+    scope = Scope.LINK
+
+
+class MessageSizeExceeded(ProtocolError):
+    """A message larger than the link's max-message-size. The description names both sizes."""
+
+    condition = "amqp:link:message-size-exceeded"
+    http_status = 403
+    scope = Scope.LINK
+
+
+class LinkStolen(ProtocolError):
+    """The link was attached again elsewhere under the same name."""
+
+    condition = "amqp:link:stolen"
+    http_status = 410
+    scope = Scope.LINK
+
+
+class NotFound(ProtocolError):
+    """The node that the link names does not exist."""
+
+    condition = "amqp:not-found"
+    http_status = 404
+    scope = Scope.LINK
+
+
+class TransactionUnknownId(ProtocolError):
+    """The transaction was never declared here, or is already discharged."""
+
+    condition = "amqp:transaction:unknown-id"
+    http_status = 400
+    scope = Scope.DELIVERY
+
+
+class TransactionRollback(ProtocolError):
+    """The transaction was rolled back. Nothing of it took effect; do it again."""
+
+    condition = "amqp:transaction:rollback"
+    http_status = 409
+    scope = Scope.DELIVERY
+    is_transient = True
+
+
+class TransactionTimeout(ProtocolError):
+    """The transaction took too long and was rolled back."""
+
+    condition = "amqp:transaction:timeout"
+    http_status = 408
+    scope = Scope.DELIVERY
+    is_transient = True

@@ -1,0 +1,92 @@
+"""Every bound Tandem sets on what a peer may make it do, with its unit and its reason.
+
+`docs/limits.md` is generated from this file: each constant is documented by the comment right above it. Where the
+cloud service publishes a figure for the same thing, the comment gives it as "Service: …".
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# --- AMQP: frames -----------------------------------------------------------------------------------------------
+
+# Bytes. Before `open` the peer is a stranger: the largest honest frame then is an `open` with a handful of
+# properties or a SASL response. The size is judged on the 8-byte frame header, before anything is buffered.
+# Service: 65,536 at any time.
+MAX_FRAME_SIZE_BEFORE_OPEN_BYTES: Final = 8_192
+
+# Bytes. What we advertise in `open`. 1 MiB lets the official Python SDK send its largest batch in one frame, and a
+# connection buffers at most one frame. Service: 65,536.
+MAX_FRAME_SIZE_BYTES: Final = 1_048_576
+
+# Bytes. The smallest max-frame-size a peer may advertise (AMQP 1.0 part 2.7.1).
+MIN_MAX_FRAME_SIZE_BYTES: Final = 512
+
+# --- AMQP: values -----------------------------------------------------------------------------------------------
+
+# Levels. Lists, maps, arrays and described types nest at most this deep: recursion is bounded long before Python's
+# own limit of 1,000. The official SDKs stop at 64 and none of their messages passes 8.
+MAX_NESTING_DEPTH: Final = 32
+
+# Elements. An array of a zero-width type (null, true, uint0, list0, ...) holds 2^32 elements in 9 bytes. Such an
+# array is kept as one value and a count and never expanded; a count above this is refused all the same.
+MAX_ZERO_WIDTH_ARRAY_COUNT: Final = 65_536
+
+# --- AMQP: connections, sessions, links -------------------------------------------------------------------------
+
+# Channels. Sessions a peer may hold open on one connection, minus one (channel-max counts from 0). SDKs that open a
+# session per link stay in the hundreds. Service: 4,999.
+MAX_CHANNEL: Final = 4_999
+
+# Handles. Links a peer may hold attached on one session, minus one (handle-max counts from 0). Service: 255.
+MAX_HANDLE: Final = 255
+
+# Transfers. The session's incoming window: how many transfer frames may be under way to us. Service: 5,000.
+INCOMING_WINDOW_TRANSFERS: Final = 5_000
+
+# Transfers. The outgoing window we announce; it is informative, what binds us is the peer's incoming window.
+# Service: 65,536.
+OUTGOING_WINDOW_TRANSFERS: Final = 65_536
+
+# Deliveries. Some SDKs keep sending at zero credit. An overrun up to this many deliveries is tolerated and left to
+# TCP's back-pressure; beyond it the link is detached with amqp:link:transfer-limit-exceeded.
+MAX_CREDIT_OVERRUN_DELIVERIES: Final = 10_000
+
+# Deliveries. Incoming deliveries on one session that were not settled yet. Each costs about 300 bytes beside its
+# payload; past this the session ends with amqp:resource-limit-exceeded.
+MAX_UNSETTLED_DELIVERIES: Final = 65_536
+
+# Bytes. The sum of all transfers of one delivery, unless the link sets its own max-message-size. Service: 262,144
+# (Standard) to 104,857,600 (Premium).
+MAX_MESSAGE_SIZE_BYTES: Final = 104_857_600
+
+# Bytes. What all incomplete deliveries of one connection hold together: room for one message of the largest size and
+# a few ordinary ones. Without it every link could hold its own. Past it the connection is closed.
+MAX_INCOMPLETE_BYTES: Final = 134_217_728
+
+# Bytes. A delivery tag is at most 32 octets (AMQP 1.0 part 2.8.7).
+MAX_DELIVERY_TAG_BYTES: Final = 32
+
+# Characters. Link names and container ids are kept for as long as the link or connection lives.
+MAX_NAME_CHARACTERS: Final = 1_024
+
+# --- AMQP: time -------------------------------------------------------------------------------------------------
+
+# Milliseconds. What we advertise in `open`; a peer that is silent for twice as long is dropped (AMQP 1.0 part 2.4.5
+# advises to advertise half of the real threshold). Service: 120,000, and it drops after 240,000.
+IDLE_TIMEOUT_MS: Final = 120_000
+
+# Milliseconds. A peer that asks for more heartbeats than this is refused: every idle time-out below makes us write
+# an empty frame at half the interval, for as long as the connection lives.
+MIN_PEER_IDLE_TIMEOUT_MS: Final = 1_000
+
+# --- AMQP: SASL -------------------------------------------------------------------------------------------------
+
+# Bytes. A SASL response beyond this cannot be a rule name and a key.
+MAX_SASL_RESPONSE_BYTES: Final = 4_096
+
+# --- AMQP: batches ----------------------------------------------------------------------------------------------
+
+# Messages. A batch (message-format 0x80013700) of more messages than this is refused before it is split: 1 MiB of
+# the smallest messages the SDKs write (about 20 bytes with their framing) stays below it.
+MAX_MESSAGES_PER_BATCH: Final = 65_536

@@ -1,0 +1,160 @@
+#!/usr/bin/env bash
+# Make the foreign AMQP 1.0 stacks ready that the interop tests and the benchmarks talk to:
+#
+#   proton      python-qpid-proton, built from source into .venv-peers
+#   rhea        the npm package, in tests/interop/peers/node_modules
+#   rabbitmq    the broker, from the system's packages
+#   amqp-load   our load generator on Qpid Proton C++, in build/amqp_load
+#
+# One line per peer says "ready" or why it is not; the same sentence is kept in build/peers/NAME.status, where the tests
+# that then skip find their reason. A missing peer is never an error: nobody should need a compiler, npm or Erlang to
+# work on Tandem. What is there already is left alone, so that a second run takes no time.
+
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
+
+readonly logs=build/peers
+readonly venv=.venv-peers
+readonly node_folder=tests/interop/peers
+readonly rabbitmq_server=/usr/lib/rabbitmq/bin/rabbitmq-server
+readonly proton_header=/usr/include/proton/container.hpp
+
+# A build that hangs (a registry out of reach, a lock held) must not hang `make test` with it.
+readonly step_limit_s=600
+
+has() { command -v "$1" >/dev/null 2>&1; }
+
+say() { # NAME SENTENCE
+    printf '%s\n' "$2" >"$logs/$1.status"
+    printf '%s: %s\n' "$1" "$2"
+}
+
+ready() { say "$1" ready; }
+
+not_available() { say "$1" "not available: $2"; }
+
+logged() { # LOG COMMAND...
+    local log=$logs/$1
+    shift
+    if has timeout; then set -- timeout "$step_limit_s" "$@"; fi
+    "$@" >>"$log" 2>&1 </dev/null
+}
+
+# --- packages of the system -----------------------------------------------------------------------------------------
+
+missing_packages() {
+    has g++ || echo g++
+    has node || echo nodejs
+    has npm || echo npm
+    has pkg-config || echo pkg-config
+    [[ -e /usr/include/openssl/ssl.h ]] || echo libssl-dev # proton speaks TLS only if it was built with it
+    [[ -e $proton_header ]] || echo libqpid-proton-cpp12-dev
+    [[ -x $rabbitmq_server ]] || echo rabbitmq-server
+    # Debian keeps the headers of its own Python in a package apart; other Pythons bring theirs.
+    local python
+    python=$(readlink -f .venv/bin/python)
+    if [[ $python == /usr/bin/python3.* && ! -e /usr/include/${python##*/}/Python.h ]]; then echo "${python##*/}-dev"; fi
+}
+
+install_packages() {
+    has apt-get || return
+    local packages package root=()
+    mapfile -t packages < <(missing_packages)
+    ((${#packages[@]})) || return
+    if ((EUID != 0)); then
+        sudo -n true 2>/dev/null || return
+        root=(sudo -n)
+    fi
+    echo "peers: installing ${packages[*]}"
+    logged apt.log "${root[@]}" apt-get update
+    # One by one: a package that this release does not have must not keep the others away.
+    for package in "${packages[@]}"; do
+        logged apt.log "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
+            -o DPkg::Lock::Timeout=120 "$package"
+    done
+}
+
+# --- the peers ------------------------------------------------------------------------------------------------------
+
+build_proton() {
+    local uv=.venv/bin/uv install
+    install=("$uv" pip install --python "$venv/bin/python" --require-hashes --requirements requirements/peers.txt)
+    rm -rf "$venv"
+    logged proton.log "$uv" venv --python .venv/bin/python "$venv" || return
+    # Two steps and no build isolation: an isolated build would fetch its tools without looking at their hashes.
+    echo python-qpid-proton >"$logs/built-from-source.txt"
+    logged proton.log "${install[@]}" --excludes "$logs/built-from-source.txt" || return
+    logged proton.log "${install[@]}" --no-build-isolation || return
+    logged proton.log "$venv/bin/python" -c 'import proton'
+}
+
+make_proton() {
+    local stamp=$venv/.stamp inputs
+    if [[ ! -x .venv/bin/uv ]]; then
+        not_available proton 'the environment is missing, run make setup'
+        return
+    fi
+    inputs="$(cksum <requirements/peers.txt) $(.venv/bin/python -VV)"
+    if [[ -e $stamp && $(<"$stamp") == "$inputs" ]]; then
+        ready proton
+    elif ! has "${CC:-cc}"; then
+        not_available proton 'it is built from source and there is no C compiler'
+    elif build_proton; then
+        printf '%s' "$inputs" >"$stamp"
+        ready proton
+    else
+        not_available proton "building it failed, see $logs/proton.log"
+    fi
+}
+
+make_rhea() {
+    local stamp=$node_folder/node_modules/.stamp inputs
+    if ! has node || ! has npm; then
+        not_available rhea 'there is no Node.js with npm'
+        return
+    fi
+    inputs=$(cksum <"$node_folder/package-lock.json")
+    if [[ -e $stamp && $(<"$stamp") == "$inputs" ]]; then
+        ready rhea
+    elif logged rhea.log npm ci --prefix "$node_folder" --ignore-scripts --no-audit --no-fund; then
+        printf '%s' "$inputs" >"$stamp"
+        ready rhea
+    else
+        not_available rhea "npm ci failed, see $logs/rhea.log"
+    fi
+}
+
+find_rabbitmq() {
+    if [[ -x $rabbitmq_server ]]; then
+        ready rabbitmq
+    else
+        not_available rabbitmq 'the Debian package rabbitmq-server is not installed'
+    fi
+}
+
+make_amqp_load() {
+    local source=bench/load/amqp_load.cpp program=build/amqp_load
+    if [[ -x $program && $program -nt $source ]]; then
+        ready amqp-load
+    elif ! has g++ || [[ ! -e $proton_header ]]; then
+        not_available amqp-load 'it needs the Debian packages g++ and libqpid-proton-cpp12-dev'
+    elif logged amqp-load.log g++ -std=c++17 -O2 -Wall -Wextra -o "$program" "$source" -lqpid-proton-cpp -pthread; then
+        ready amqp-load
+    else
+        not_available amqp-load "compiling it failed, see $logs/amqp-load.log"
+    fi
+}
+
+mkdir -p "$logs"
+# Two runs at once would build into the same folders.
+if has flock; then
+    exec 9>"$logs/lock"
+    flock 9
+fi
+rm -f "$logs"/*.log
+install_packages
+make_proton
+make_rhea
+find_rabbitmq
+make_amqp_load
+exit 0
