@@ -4,6 +4,7 @@
     ├── UsageError                      the caller of this library broke its rules; nothing was sent
     │   ├── EncodeError                 a value does not fit the AMQP type it was given
     │   └── StateError                  the call is not possible in this state (no credit, link detached, ...)
+    ├── RemoteError                     what the peer told us: its condition and description
     └── ProtocolError                   goes onto the wire: condition, description, scope
         ├── DecodeError                 amqp:decode-error                 connection
         ├── FramingError                amqp:connection:framing-error     connection
@@ -52,6 +53,7 @@ __all__ = [
     "NotFound",
     "NotImplementedByPeer",
     "ProtocolError",
+    "RemoteError",
     "ResourceLimitExceeded",
     "Scope",
     "StateError",
@@ -90,6 +92,15 @@ class EncodeError(UsageError):
 
 class StateError(UsageError):
     """The call is not possible in the present state. Look at the state, or wait for the event that allows it."""
+
+
+class RemoteError(TandemError):
+    """The peer detached, ended or closed, or rejected a message; the condition is the one it gave."""
+
+    def __init__(self, condition: str, description: str) -> None:
+        super().__init__(f"{condition}: {description}")
+        self.condition = condition
+        self.description = description
 
 
 class ProtocolError(TandemError):

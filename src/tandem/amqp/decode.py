@@ -375,7 +375,10 @@ def _compound_header(data: bytes, code: int, offset: int, end: int, depth: int) 
     if stop > end:
         raise _too_short(code, offset - 1, stop - offset + 1, end)
     if stop < start:
-        raise DecodeError(f"{_name(code)} at offset {offset - 1} has a size too small for its own count")
+        size = stop - offset - (start - offset) // 2
+        raise DecodeError(
+            f"{_name(code)} at offset {offset - 1} has a size of {size} bytes, too small for its own count"
+        )
     return start, int(count), stop
 
 
@@ -418,11 +421,10 @@ def _map(data: bytes, code: int, offset: int, end: int, depth: int) -> tuple[obj
         try:
             pairs[key] = value
         except TypeError:
-            raise DecodeError(
-                f"map key at offset {key_offset} is a {type(key).__name__.lower()}, which cannot be a key here"
-            ) from None
+            kind = _TYPE_OF_CODE.get(data[key_offset], "described type")
+            raise DecodeError(f"map key at offset {key_offset} is of type {kind}, which cannot be a key") from None
         if len(pairs) != expected:
-            raise DecodeError(f"map key at offset {key_offset} is {key!r}, which the map already has")
+            raise DecodeError(f"map key at offset {key_offset} is {repr(key)[:64]}, which the map already has")
     if offset != stop:
         raise _left_over(code, start - 1, stop - offset)
     return pairs, stop
@@ -461,42 +463,32 @@ def _array(data: bytes, code: int, offset: int, end: int, depth: int) -> tuple[o
     if layout == _UNKNOWN:
         raise _unknown_code(element_code, offset)
     offset += 1
-    constructor = _TYPE_OF_CODE[element_code]
     if layout == 0:
-        return _zero_width_array(data, element_code, offset, stop, count, descriptors, depth), stop
-    if layout > 16:
-        items, offset = _varying_elements(data, element_code, offset, stop, count, depth)
+        if count > MAX_ZERO_WIDTH_ARRAY_COUNT:
+            raise _too_many_without_width(code, start - 1, count)
+        value, offset = _value(data, offset - 1, stop, depth)
+        array = Array.repeated(_TYPE_OF_CODE[element_code], value, count, descriptors)
     else:
-        if count * layout > stop - offset:
+        # A size field has one byte or four, and the count of a compound element as many.
+        least_width = (
+            layout if layout <= 16 else (4 if layout == _SIZE_IN_4 else 1) * (2 if element_code >= 0xC0 else 1)
+        )
+        if count * least_width > stop - offset:
             raise _too_many(code, start - 1, count, stop - offset)
-        items = _fixed_elements(data, element_code, offset, count)
-        offset += count * layout
+        if layout <= 16:
+            items = _fixed_elements(data, element_code, offset, count)
+            offset += count * layout
+        else:
+            items, offset = _varying_elements(data, element_code, offset, stop, count, depth)
+        array = Array(_TYPE_OF_CODE[element_code], items, descriptors)
     if offset != stop:
         raise _left_over(code, start - 1, stop - offset)
-    return Array(constructor, items, descriptors), stop
-
-
-def _zero_width_array(
-    data: bytes, code: int, offset: int, stop: int, count: int, descriptors: tuple[object, ...], depth: int
-) -> Array:
-    if count > MAX_ZERO_WIDTH_ARRAY_COUNT:
-        raise DecodeError(
-            f"array of {_name(code)} at offset {offset - 1} has {count} elements without width; "
-            f"at most {MAX_ZERO_WIDTH_ARRAY_COUNT} are allowed"
-        )
-    if offset != stop:
-        raise _left_over(0xE0, offset - 1, stop - offset)
-    value, _ = _value(data, offset - 1, stop, depth)
-    return Array.repeated(_TYPE_OF_CODE[code], value, count, descriptors)
+    return array, stop
 
 
 def _varying_elements(
     data: bytes, code: int, offset: int, stop: int, count: int, depth: int
 ) -> tuple[list[object], int]:
-    # Every element has a size field of one byte or of four; those of compound elements count a count of equal width.
-    least_width = (4 if code & 0x10 else 1) * (2 if code >= 0xC0 else 1)
-    if count * least_width > stop - offset:
-        raise _too_many(code, offset - 1, count, stop - offset)
     items: list[object] = []
     kind = code & _WITHOUT_SIZE_WIDTH
     for _ in range(count):
@@ -554,6 +546,13 @@ def _too_deep(offset: int) -> DecodeError:
 
 def _too_many(code: int, offset: int, count: int, room: int) -> DecodeError:
     return DecodeError(f"{_name(code)} at offset {offset} has {count} elements, which {room} bytes cannot hold")
+
+
+def _too_many_without_width(code: int, offset: int, count: int) -> DecodeError:
+    return DecodeError(
+        f"{_name(code)} at offset {offset} has {count} elements without width; "
+        f"at most {MAX_ZERO_WIDTH_ARRAY_COUNT} are allowed"
+    )
 
 
 def _left_over(code: int, offset: int, surplus: int) -> DecodeError:

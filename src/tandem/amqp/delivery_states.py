@@ -68,7 +68,7 @@ class AmqpError:
         return Described(ULong(ERROR), [Symbol(self.condition), self.description, self.info])
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, AmqpError) and self.__repr__() == other.__repr__()
+        return isinstance(other, AmqpError) and encode(self.to_described()) == encode(other.to_described())
 
     def __hash__(self) -> int:
         return hash(self.condition)
@@ -219,29 +219,27 @@ def type_code(descriptor: object, by_symbol: dict[str, int]) -> int:
     return -1
 
 
-def amqp_error(value: object) -> AmqpError:
-    """The error in a decoded value."""
+def optional_error(value: object, field: str) -> AmqpError | None:
+    """The error in a decoded value; None stays None. A complaint names the `field` that holds the value."""
+    if value is None:
+        return None
     if not isinstance(value, Described) or type_code(value.descriptor, _BY_SYMBOL) != ERROR:
-        raise DecodeError(f"an error was expected, got {value!r:.80}")
+        raise DecodeError(f"{field} must be an error, got {value!r:.80}")
     if not isinstance(value.value, list):
-        raise DecodeError(f"an error is a described list, got {value!r:.80}")
+        raise DecodeError(f"{field} must be an error, which is a described list, got {value!r:.80}")
     fields = Fields("error", value.value, 3)
     return AmqpError(fields.required_symbol(0, "condition"), fields.string(1, "description"), fields.mapping(2, "info"))
 
 
-def optional_error(value: object) -> AmqpError | None:
-    return None if value is None else amqp_error(value)
-
-
-def delivery_state(value: object) -> DeliveryState | None:
-    """The delivery state in a decoded value; None stays None."""
+def delivery_state(value: object, field: str) -> DeliveryState | None:
+    """The delivery state in a decoded value; None stays None. A complaint names the `field` that holds the value."""
     if value is None:
         return None
     if not isinstance(value, Described):
-        raise DecodeError(f"a delivery state was expected, got {value!r:.80}")
+        raise DecodeError(f"{field} must be a delivery state, got {value!r:.80}")
     code = type_code(value.descriptor, _BY_SYMBOL)
     if not isinstance(value.value, list):
-        raise DecodeError(f"a delivery state is a described list, got {value!r:.80}")
+        raise DecodeError(f"{field} must be a delivery state, which is a described list, got {value!r:.80}")
     return _state_of(code, value, value.value)
 
 
@@ -251,14 +249,15 @@ def _state_of(code: int, value: Described, values: list[object]) -> DeliveryStat
     if code == RELEASED_CODE:
         return RELEASED
     if code == REJECTED:
-        return Rejected(optional_error(Fields("rejected", values, 1).any(0)))
+        return Rejected(optional_error(Fields("rejected", values, 1).any(0), "rejected.error"))
     if code == MODIFIED:
         return _modified(Fields("modified", values, 3))
     if code == RECEIVED:
         return _received(Fields("received", values, 2))
     if code == TRANSACTIONAL_STATE:
         fields = Fields("transactional-state", values, 2)
-        return TransactionalState(fields.required_binary(0, "txn-id"), delivery_state(fields.any(1)))
+        outcome = delivery_state(fields.any(1), "transactional-state.outcome")
+        return TransactionalState(fields.required_binary(0, "txn-id"), outcome)
     if code == DECLARED:
         return Declared(Fields("declared", values, 1).required_binary(0, "txn-id"))
     return UnknownState(value)

@@ -263,10 +263,14 @@ def _write_symbol(out: bytearray, value: str) -> None:
     out += octets
 
 
-def _write_binary(out: bytearray, value: bytes | bytearray | memoryview) -> None:
-    size = value.nbytes if isinstance(value, memoryview) else len(value)
+def _write_binary(out: bytearray, value: bytes | bytearray) -> None:
+    size = len(value)
     out += _SMALL_BINARY[size] if size <= 0xFF else _pack_uint(0xB0, _checked_size(size))
     out += value
+
+
+def _write_memoryview(out: bytearray, value: memoryview) -> None:
+    _write_binary(out, _octets(value))
 
 
 # --- Compound and described values ------------------------------------------------------------------------------
@@ -538,7 +542,7 @@ _SCALAR_WRITERS: Final[dict[type, _ScalarWriter]] = {
     uuid.UUID: _write_uuid,
     bytes: _write_binary,
     bytearray: _write_binary,
-    memoryview: _write_binary,
+    memoryview: _write_memoryview,
     str: _write_string,
     Symbol: _write_symbol,
 }

@@ -7,7 +7,7 @@ and the field, because the reader of a log has nothing else to go by.
 from __future__ import annotations
 
 from tandem.amqp.decode import decode
-from tandem.amqp.types import Array, Described, Symbol, UByte, UInt, ULong, UShort
+from tandem.amqp.types import Array, Char, Described, Symbol, UByte, UInt, ULong, UShort
 from tandem.errors import DecodeError
 
 __all__ = ["Fields", "decode_composite", "show", "symbols"]
@@ -76,7 +76,7 @@ class Fields:
         value = self.any(index)
         if value is None:
             return None
-        if isinstance(value, str) and not isinstance(value, Symbol):
+        if isinstance(value, str) and not isinstance(value, (Symbol, Char)):
             return value
         raise self.wrong(field, "a string", value)
 

@@ -52,7 +52,7 @@ _unpack_uint32: Final = _UINT32.unpack_from
 # The short ends of transfers and dispositions repeat endlessly: settled, more and a few nulls, or settled and an
 # outcome. They are decoded once and looked up by their bytes afterwards. A peer that writes many different ones only
 # makes the table start afresh; entries that could hold a peer's data (a state other than the two constants) are
-# never kept.
+# never kept. Longer ends go to the general codec, which alone counts how deep they nest within their frame.
 _MAX_CACHED_TAILS: Final = 256
 _MAX_TAIL_BYTES: Final = 16
 
@@ -92,7 +92,7 @@ def _transfer_tail(tail: bytes) -> _TransferTail:
         value, offset = decode(tail, offset, end)
         values.append(value)
     decoded = _TransferTail(len(values), Transfer.read(values))
-    if decoded.state is None and end <= _MAX_TAIL_BYTES:
+    if decoded.state is None:
         if len(_transfer_tails) >= _MAX_CACHED_TAILS:
             _transfer_tails.clear()
         _transfer_tails[tail] = decoded
@@ -105,7 +105,7 @@ def _general_transfer(data: bytes, offset: int, end: int) -> tuple[Transfer, int
     return performative, stop
 
 
-# Longer than other functions on purpose: a call per field would cost more than the field.
+# Longer than 70 lines: a call per field would cost more than the field.
 def decode_transfer(data: bytes, offset: int, end: int) -> tuple[Transfer, int]:
     """The transfer whose `00 53 14` stands at `offset`, and where its payload starts."""
     try:
@@ -153,7 +153,7 @@ def decode_transfer(data: bytes, offset: int, end: int) -> tuple[Transfer, int]:
             position = tag_end + 5
         else:
             return _general_transfer(data, offset, end)
-        if position > stop or stop > end:
+        if position > stop or stop > end or stop - position > _MAX_TAIL_BYTES:
             return _general_transfer(data, offset, end)
         tail_bytes = data[position:stop]
         tail = _transfer_tails.get(tail_bytes)
@@ -205,21 +205,26 @@ def transfer_frame_head(
 ) -> bytes:
     """A transfer's frame up to its payload, which the caller appends. The tag is at most 32 bytes."""
     tag_length = len(delivery_tag)
-    return _TRANSFER_HEADS[tag_length].pack(
-        TRANSFER_HEAD_BYTES + tag_length + payload_length,
-        AMQP_FRAME | channel,
-        0x0053_14C0,
-        25 + tag_length,
-        0x0B70,
-        handle,
-        UINT,
-        delivery_id,
-        0xA000 | tag_length,
-        delivery_tag,
-        UINT,
-        message_format,
-        _TRANSFER_FLAGS[(1 if settled else 0) + (2 if more else 0)],
-    )
+    try:
+        return _TRANSFER_HEADS[tag_length].pack(
+            TRANSFER_HEAD_BYTES + tag_length + payload_length,
+            AMQP_FRAME | channel,
+            0x0053_14C0,
+            25 + tag_length,
+            0x0B70,
+            handle,
+            UINT,
+            delivery_id,
+            0xA000 | tag_length,
+            delivery_tag,
+            UINT,
+            message_format,
+            _TRANSFER_FLAGS[(1 if settled else 0) + (2 if more else 0)],
+        )
+    except struct.error:
+        # A number is out of range: the general encoder says which.
+        transfer = Transfer(handle, delivery_id, delivery_tag, message_format, settled, more)
+        return frame(channel, transfer.encode(), AMQP_FRAME, payload_length)
 
 
 # --- disposition ------------------------------------------------------------------------------------------------
@@ -248,7 +253,7 @@ def _disposition_tail(tail: bytes) -> _DispositionTail:
         value, offset = decode(tail, offset, end)
         values.append(value)
     decoded = _DispositionTail(len(values), Disposition.read(values))
-    if (decoded.state is ACCEPTED or decoded.state is RELEASED) and end <= _MAX_TAIL_BYTES:
+    if decoded.state is ACCEPTED or decoded.state is RELEASED:
         if len(_disposition_tails) >= _MAX_CACHED_TAILS:
             _disposition_tails.clear()
         _disposition_tails[tail] = decoded
@@ -280,7 +285,7 @@ def decode_disposition(data: bytes, offset: int, end: int) -> Disposition:
         else:
             last = _small_uint(data, position)
             position += _small_uint_width(data, position)
-        if position > stop or stop > end:
+        if position > stop or stop > end or stop - position > _MAX_TAIL_BYTES:
             return _general_disposition(data, offset, end)
         tail_bytes = data[position:stop]
         tail = _disposition_tails.get(tail_bytes)
@@ -432,28 +437,32 @@ def flow_frame(channel: int, flow: Flow) -> bytes:
         or flow.properties is not None
     ):
         return frame(channel, flow.encode())
-    return _FLOW_FRAME.pack(
-        _FLOW_FRAME.size,
-        AMQP_FRAME | channel,
-        0x0053_13C0,
-        _FLOW_FRAME.size - 13,
-        0x0B70,
-        next_incoming_id,
-        UINT,
-        flow.incoming_window,
-        UINT,
-        flow.next_outgoing_id,
-        UINT,
-        flow.outgoing_window,
-        UINT,
-        handle,
-        UINT,
-        delivery_count,
-        UINT,
-        link_credit,
-        UINT,
-        available,
-        TRUE if flow.drain else FALSE,
-        TRUE if flow.echo else FALSE,
-        NULL,
-    )
+    try:
+        return _FLOW_FRAME.pack(
+            _FLOW_FRAME.size,
+            AMQP_FRAME | channel,
+            0x0053_13C0,
+            _FLOW_FRAME.size - 13,
+            0x0B70,
+            next_incoming_id,
+            UINT,
+            flow.incoming_window,
+            UINT,
+            flow.next_outgoing_id,
+            UINT,
+            flow.outgoing_window,
+            UINT,
+            handle,
+            UINT,
+            delivery_count,
+            UINT,
+            link_credit,
+            UINT,
+            available,
+            TRUE if flow.drain else FALSE,
+            TRUE if flow.echo else FALSE,
+            NULL,
+        )
+    except struct.error:
+        # A number is out of range: the general encoder says which.
+        return frame(channel, flow.encode())

@@ -570,7 +570,7 @@ class Transfer(Performative):
             None if fields.any(4) is None else fields.boolean(4, "settled", False),
             fields.boolean(5, "more", False),
             fields.ubyte(6, "rcv-settle-mode"),
-            delivery_state(fields.any(7)),
+            delivery_state(fields.any(7), "transfer.state"),
             fields.boolean(8, "resume", False),
             fields.boolean(9, "aborted", False),
             fields.boolean(10, "batchable", False),
@@ -618,7 +618,7 @@ class Disposition(Performative):
             fields.required_uint(1, "first"),
             fields.uint(2, "last"),
             fields.boolean(3, "settled", False),
-            delivery_state(fields.any(4)),
+            delivery_state(fields.any(4), "disposition.state"),
             fields.boolean(5, "batchable", False),
         )
 
@@ -646,7 +646,9 @@ class Detach(Performative):
     def read(values: list[object]) -> Detach:
         fields = Fields("detach", values, 3)
         return Detach(
-            fields.required_uint(0, "handle"), fields.boolean(1, "closed", False), optional_error(fields.any(2))
+            fields.required_uint(0, "handle"),
+            fields.boolean(1, "closed", False),
+            optional_error(fields.any(2), "detach.error"),
         )
 
 
@@ -669,7 +671,7 @@ class End(Performative):
 
     @staticmethod
     def read(values: list[object]) -> End:
-        return End(optional_error(Fields("end", values, 1).any(0)))
+        return End(optional_error(Fields("end", values, 1).any(0), "end.error"))
 
 
 class Close(Performative):
@@ -691,7 +693,7 @@ class Close(Performative):
 
     @staticmethod
     def read(values: list[object]) -> Close:
-        return Close(optional_error(Fields("close", values, 1).any(0)))
+        return Close(optional_error(Fields("close", values, 1).any(0), "close.error"))
 
 
 def decode_performative(data: bytes, offset: int, end: int) -> tuple[Performative, int]:

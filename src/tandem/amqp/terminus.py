@@ -83,7 +83,7 @@ class Terminus:
 
     def read_terminus(self, fields: Fields) -> None:
         self.address = fields.any(0)
-        self.durable = fields.uint(1, "terminus-durability") or 0
+        self.durable = fields.uint(1, "durable") or 0
         self.expiry_policy = fields.symbol(2, "expiry-policy") or "session-end"
         self.timeout_s = fields.uint(3, "timeout") or 0
         self.dynamic = fields.boolean(4, "dynamic", False)
@@ -181,7 +181,7 @@ def source_of(value: object) -> Source | None:
     source.read_terminus(fields)
     source.distribution_mode = fields.symbol(6, "distribution-mode")
     source.filter = fields.mapping(7, "filter")
-    source.default_outcome = delivery_state(fields.any(8))
+    source.default_outcome = delivery_state(fields.any(8), "source.default-outcome")
     source.outcomes = fields.symbols(9, "outcomes")
     source.capabilities = fields.symbols(10, "capabilities")
     return source

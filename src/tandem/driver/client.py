@@ -1,0 +1,336 @@
+"""A small client: connect, send and wait for the outcome, receive and settle."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from types import TracebackType
+from typing import Any
+
+from tandem.amqp import (
+    ACCEPTED,
+    AmqpError,
+    AuthenticationFailed,
+    ConnectionClosed,
+    ConnectionFailed,
+    ConnectionOpened,
+    Coordinator,
+    CreditDrained,
+    CreditReceived,
+    DeliveryState,
+    DispositionReceived,
+    Event,
+    IncomingDelivery,
+    LinkAttached,
+    LinkDetached,
+    LinkFailed,
+    ReceiverLink,
+    SenderLink,
+    Session,
+    SessionBegun,
+    SessionEnded,
+    SessionFailed,
+    Settings,
+    Source,
+    Target,
+)
+from tandem.amqp.connection import Role
+from tandem.driver.endpoint import Endpoint
+from tandem.errors import RemoteError, TandemError, UnauthorizedAccess
+
+__all__ = ["Client", "Receiver", "Sender"]
+
+# Deliveries. What a receiver lets come ahead of its reader.
+DEFAULT_CREDIT = 100
+
+# snd-settle-mode and rcv-settle-mode (AMQP 1.0 part 2.8.2 and 2.8.3).
+SETTLED = 1
+SECOND = 1
+
+
+def _remote(error: AmqpError | None, what: str) -> RemoteError:
+    if error is None:
+        return RemoteError("amqp:connection:forced", what)
+    return RemoteError(error.condition, error.description or what)
+
+
+def _resolve(future: asyncio.Future[Any], value: object) -> None:
+    """A future whose waiter was cancelled is done already."""
+    if not future.done():
+        future.set_result(value)
+
+
+def _reject(future: asyncio.Future[Any], error: TandemError) -> None:
+    if not future.done():
+        future.set_exception(error)
+        # Nobody may be waiting any more; that is no reason for a warning at exit.
+        future.exception()
+
+
+class _End:
+    """What senders and receivers have in common: being attached, being over."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._loop = asyncio.get_running_loop()
+        self.attached: asyncio.Future[None] = self._loop.create_future()
+        self.detached: asyncio.Future[None] = self._loop.create_future()
+        self.error: TandemError | None = None
+
+    def fail(self, error: TandemError) -> None:
+        """The link is over: everybody who waits on it learns why."""
+        self.error = error
+        _reject(self.attached, error)
+        _resolve(self.detached, None)
+
+    async def _detach(self, link: SenderLink | ReceiverLink) -> None:
+        if link.is_attached:
+            link.detach()
+            self._endpoint.flush_soon()
+            await self.detached
+
+
+class Sender(_End):
+    """A link on which we send."""
+
+    def __init__(self, endpoint: Endpoint, link: SenderLink) -> None:
+        super().__init__(endpoint)
+        self.link = link
+        self._credit = asyncio.Event()
+        self._outcomes: set[asyncio.Future[DeliveryState | None]] = set()
+
+    async def send(
+        self,
+        payload: bytes,
+        *,
+        delivery_tag: bytes | None = None,
+        message_format: int = 0,
+        state: DeliveryState | None = None,
+    ) -> DeliveryState | None:
+        """Send one message, when there is credit, and wait for the receiver's outcome."""
+        while self.error is None and self.link.credit <= 0:
+            self._credit.clear()
+            await self._credit.wait()
+        if self.error is not None:
+            raise self.error
+        outcome: asyncio.Future[DeliveryState | None] = self._loop.create_future()
+        self._outcomes.add(outcome)
+        outcome.add_done_callback(self._outcomes.discard)
+        self.link.send(payload, delivery_tag, message_format=message_format, state=state, context=outcome)
+        self._endpoint.flush_soon()
+        return await outcome
+
+    def on_credit(self) -> None:
+        self._credit.set()
+
+    def fail(self, error: TandemError) -> None:
+        super().fail(error)
+        self._credit.set()
+        for outcome in list(self._outcomes):
+            _reject(outcome, error)
+
+    async def close(self) -> None:
+        await self._detach(self.link)
+
+
+class Receiver(_End):
+    """A link on which we receive."""
+
+    def __init__(self, endpoint: Endpoint, link: ReceiverLink, credit: int) -> None:
+        super().__init__(endpoint)
+        self.link = link
+        self._window = credit
+        self._drained: asyncio.Future[None] | None = None
+        self._arrived: asyncio.Queue[IncomingDelivery | TandemError] = asyncio.Queue()
+
+    async def receive(self) -> IncomingDelivery:
+        """The next message, as long as it takes. Settle it afterwards."""
+        item = await self._arrived.get()
+        if isinstance(item, TandemError):
+            # Left for whoever asks next: the link does not come back.
+            self._arrived.put_nowait(item)
+            raise item
+        if self._window and self.link.is_attached and self.link.credit * 2 <= self._window:
+            self.grant(self._window)
+        return item
+
+    def grant(self, credit: int) -> None:
+        """Let the sender have `credit` messages under way, in place of what it had."""
+        self.link.grant(credit)
+        self._endpoint.flush_soon()
+
+    async def drain(self, credit: int) -> None:
+        """Take up to `credit` messages that are there now: returns once the sender has no more, or used it up."""
+        self._drained = self._loop.create_future()
+        self.link.grant(credit, drain=True)
+        self._endpoint.flush_soon()
+        await self._drained
+
+    def settle(self, delivery: IncomingDelivery, state: DeliveryState = ACCEPTED, *, is_settled: bool = True) -> None:
+        """Tell the outcome. With `is_settled` false the sender settles last."""
+        self.link.settle(delivery, state, is_settled=is_settled)
+        self._endpoint.flush_soon()
+
+    @property
+    def waiting_count(self) -> int:
+        """Messages that arrived and were not taken yet."""
+        return self._arrived.qsize()
+
+    def on_delivery(self, delivery: IncomingDelivery) -> None:
+        self._arrived.put_nowait(delivery)
+
+    def on_drained(self) -> None:
+        if self._drained is not None:
+            _resolve(self._drained, None)
+
+    def fail(self, error: TandemError) -> None:
+        super().fail(error)
+        self._arrived.put_nowait(error)
+        if self._drained is not None:
+            _reject(self._drained, error)
+
+    async def close(self) -> None:
+        await self._detach(self.link)
+
+
+class Client:
+    """One connection with one session. Use it as an async context manager."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._session: asyncio.Future[Session] = asyncio.get_running_loop().create_future()
+        self._ends: set[Sender | Receiver] = set()
+        self._links_made = 0
+        self.endpoint = Endpoint(Role.CLIENT, settings, self)
+
+    @classmethod
+    async def connect(cls, host: str, port: int, settings: Settings, tls: ssl.SSLContext | None = None) -> Client:
+        """Connect, authenticate and begin a session."""
+        client = cls(settings)
+        loop = asyncio.get_running_loop()
+        await loop.create_connection(lambda: client.endpoint, host, port, ssl=tls)
+        await client._session
+        return client
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def sender(
+        self, target: str | Target | Coordinator, *, source: Source | None = None, is_settled: bool = False
+    ) -> Sender:
+        """Attach a link to send on. With `is_settled` messages are sent settled: no outcome comes back."""
+        session = await self._session
+        target = Target(target) if isinstance(target, str) else target
+        mode = SETTLED if is_settled else None
+        link = session.attach_sender(self._link_name(), target, source, snd_settle_mode=mode)
+        sender = Sender(self.endpoint, link)
+        await self._attach(link, sender)
+        return sender
+
+    async def receiver(
+        self, source: str | Source, *, credit: int = DEFAULT_CREDIT, is_second: bool = False
+    ) -> Receiver:
+        """Attach a link to receive on. With `is_second` the sender settles last (rcv-settle-mode second)."""
+        session = await self._session
+        source = Source(source) if isinstance(source, str) else source
+        link = session.attach_receiver(self._link_name(), source, rcv_settle_mode=SECOND if is_second else None)
+        receiver = Receiver(self.endpoint, link, credit)
+        await self._attach(link, receiver)
+        if credit:
+            receiver.grant(credit)
+        return receiver
+
+    def _link_name(self) -> str:
+        self._links_made += 1
+        return f"{self._settings.container_id}-{self._links_made}"
+
+    async def _attach(self, link: SenderLink | ReceiverLink, end: Sender | Receiver) -> None:
+        link.context = end
+        self._ends.add(end)
+        self.endpoint.flush_soon()
+        await end.attached
+
+    async def close(self) -> None:
+        """Close in order; a connection that is gone already is closed enough."""
+        if self.endpoint.connection.is_open:
+            self.endpoint.connection.close()
+            self.endpoint.flush()
+        await self.endpoint.lost
+
+    # --- Application ----------------------------------------------------------------------------------------
+
+    def on_events(self, endpoint: Endpoint, events: list[Event]) -> None:
+        for event in events:
+            if isinstance(event, IncomingDelivery):
+                assert isinstance(event.link.context, Receiver)
+                event.link.context.on_delivery(event)
+            elif isinstance(event, DispositionReceived):
+                self._on_disposition(event)
+            elif isinstance(event, CreditReceived):
+                assert isinstance(event.link.context, Sender)
+                event.link.context.on_credit()
+            else:
+                self._on_rare_event(event)
+
+    def on_writable(self, endpoint: Endpoint) -> None:
+        """Nothing to do: every send waits for its outcome or for credit, which bounds what can pile up."""
+
+    def on_lost(self, endpoint: Endpoint) -> None:
+        self._fail(RemoteError("amqp:connection:forced", "the connection was lost"))
+
+    def _on_disposition(self, event: DispositionReceived) -> None:
+        for delivery in event.deliveries:
+            if not event.is_settled:
+                event.link.settle(delivery, event.state)
+            if isinstance(delivery.context, asyncio.Future):
+                _resolve(delivery.context, event.state)
+
+    def _on_rare_event(self, event: Event) -> None:
+        if isinstance(event, LinkAttached):
+            self._on_attached(event)
+        elif isinstance(event, LinkDetached):
+            self._end(event.link.context, _remote(event.error, "the link was detached"))
+        elif isinstance(event, LinkFailed):
+            self._end(event.link.context, event.error)
+        elif isinstance(event, CreditDrained):
+            assert isinstance(event.link.context, Receiver)
+            event.link.context.on_drained()
+        elif isinstance(event, ConnectionOpened):
+            self.endpoint.connection.begin()
+        elif isinstance(event, SessionBegun):
+            _resolve(self._session, event.session)
+        else:
+            self._on_failure(event)
+
+    def _on_failure(self, event: Event) -> None:
+        if isinstance(event, SessionEnded):
+            self._fail(_remote(event.error, "the session was ended"))
+        elif isinstance(event, ConnectionClosed):
+            self._fail(_remote(event.error, "the connection was closed"))
+        elif isinstance(event, ConnectionFailed | SessionFailed):
+            self._fail(event.error)
+        elif isinstance(event, AuthenticationFailed):
+            self._fail(UnauthorizedAccess(f"the server refused our credentials: {event!r}"))
+
+    def _on_attached(self, event: LinkAttached) -> None:
+        """An attach without the terminus we asked for announces the detach that says why (part 2.6.3)."""
+        end = event.link.context
+        if isinstance(end, Sender) and event.attach.target is not None:
+            _resolve(end.attached, None)
+        elif isinstance(end, Receiver) and event.attach.source is not None:
+            _resolve(end.attached, None)
+
+    def _end(self, end: object, error: TandemError) -> None:
+        assert isinstance(end, Sender | Receiver)
+        self._ends.discard(end)
+        end.fail(error)
+
+    def _fail(self, error: TandemError) -> None:
+        _reject(self._session, error)
+        for end in list(self._ends):
+            self._end(end, error)

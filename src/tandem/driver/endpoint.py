@@ -1,0 +1,139 @@
+"""One connection on one transport: bytes to the core, events to the application, output once per loop turn."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol, cast
+
+from tandem.amqp import Connection, Event, Settings
+from tandem.amqp.connection import Role
+
+__all__ = ["Application", "Endpoint"]
+
+# Bytes. Above this the transport is congested: we stop reading from a peer that does not read from us, and the
+# application should stop producing for it.
+WRITE_BUFFER_HIGH_BYTES = 1_048_576
+
+# Seconds. How long a finished connection stays half open, so that the peer can read our close before a reset could
+# take it away.
+LINGER_S = 2.0
+
+
+class Application(Protocol):
+    """What the user of the driver writes. All calls come from the event loop."""
+
+    def on_events(self, endpoint: Endpoint, events: list[Event]) -> None:
+        """The peer did something. Output is written after this returns."""
+
+    def on_writable(self, endpoint: Endpoint) -> None:
+        """The transport is no longer congested."""
+
+    def on_lost(self, endpoint: Endpoint) -> None:
+        """The transport is gone, in whatever way."""
+
+
+class Endpoint(asyncio.Protocol):
+    """An asyncio protocol for either role."""
+
+    def __init__(self, role: Role, settings: Settings, application: Application) -> None:
+        self.connection = Connection(role, settings)
+        self.application = application
+        self.is_congested = False
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_flush_scheduled = False
+        self.lost: asyncio.Future[None] = self._loop.create_future()
+
+    def now_ms(self) -> int:
+        return int(self._loop.time() * 1000)
+
+    # --- asyncio.Protocol -----------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # uvloop's transports are asyncio's in all but ancestry.
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=WRITE_BUFFER_HIGH_BYTES)
+        self.connection.idle.heard_at_ms = self.now_ms()
+        if self.connection.role is Role.CLIENT:
+            self.connection.open()
+        self.flush()
+
+    def data_received(self, data: bytes) -> None:
+        connection = self.connection
+        events = connection.receive(data, self.now_ms())
+        while events:
+            self.application.on_events(self, events)
+            # The application may have let the connection go on, by deciding an authentication.
+            events = connection.receive(b"")
+        self.flush()
+
+    def pause_writing(self) -> None:
+        self.is_congested = True
+        if self._transport is not None:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self.is_congested = False
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+            self.application.on_writable(self)
+            self.flush()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.application.on_lost(self)
+        if not self.lost.done():
+            self.lost.set_result(None)
+
+    # --- output and time ------------------------------------------------------------------------------------
+
+    def flush_soon(self) -> None:
+        """Write at the end of this loop turn, together with whatever else comes up in it."""
+        if not self._is_flush_scheduled:
+            self._is_flush_scheduled = True
+            self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Write what is queued, and hang up when the connection has come to its end."""
+        self._is_flush_scheduled = False
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        data = self.connection.data_to_send(self.now_ms())
+        if data:
+            transport.write(data)
+        if self.connection.is_finished:
+            self._hang_up(transport)
+        elif self._timer is None:
+            self._arm()
+
+    def _hang_up(self, transport: asyncio.Transport) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(LINGER_S, transport.close)
+        if transport.can_write_eof():
+            transport.write_eof()
+        else:
+            transport.close()
+
+    def _arm(self) -> None:
+        """Set one timer for the next deadline. Traffic moves the deadline, not the timer: it looks again when due."""
+        deadline_ms = self.connection.next_deadline_ms()
+        if deadline_ms is not None:
+            self._timer = self._loop.call_at(deadline_ms / 1000, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        events = self.connection.tick(self.now_ms())
+        if events:
+            self.application.on_events(self, events)
+        self.flush()
+
+    def abort(self) -> None:
+        """Drop the transport at once, as a crash would."""
+        if self._transport is not None:
+            self._transport.abort()

@@ -1,0 +1,5 @@
+"""Public test doubles: parts of Tandem made for tests of programs that use it."""
+
+from tandem.testing.relay import Relay, RelayQueue
+
+__all__ = ["Relay", "RelayQueue"]

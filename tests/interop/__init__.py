@@ -1,0 +1,1 @@
+"""Tandem against AMQP 1.0 stacks that nobody here wrote."""

@@ -1,0 +1,1 @@
+"""The foreign stacks: how to find them, and the programs that drive them."""

@@ -1,0 +1,76 @@
+"""Which foreign stacks this machine has. A test that needs one it has not is skipped, with the reason.
+
+`make peers` builds them and leaves one sentence about each in build/peers/.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Final, NamedTuple, NoReturn
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parents[3]
+
+PEERS_FOLDER: Final = Path(__file__).resolve().parent
+PROTON_PYTHON: Final = ROOT / ".venv-peers" / "bin" / "python"
+NODE_MODULES: Final = PEERS_FOLDER / "node_modules"
+# The script of the broker itself: the one in /usr/sbin insists on the user rabbitmq and on the folders of the system.
+RABBITMQ_SERVER: Final = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
+AMQP_LOAD: Final = ROOT / "build" / "amqp_load"
+
+
+class Node(NamedTuple):
+    """Node.js, and the folder of the modules that `require` has to find."""
+
+    executable: Path
+    modules: Path
+
+
+def require_proton() -> Path:
+    """The Python that can import proton."""
+    if not _is_ready("proton") or not PROTON_PYTHON.exists():
+        _skip("proton")
+    return PROTON_PYTHON
+
+
+def require_node() -> Node:
+    """Node.js with rhea."""
+    executable = shutil.which("node")
+    if executable is None or not _is_ready("rhea") or not (NODE_MODULES / "rhea").is_dir():
+        _skip("rhea")
+    return Node(Path(executable), NODE_MODULES)
+
+
+def require_rabbitmq() -> Path:
+    """The script that starts RabbitMQ."""
+    if not os.access(RABBITMQ_SERVER, os.X_OK):
+        _skip("rabbitmq")
+    return RABBITMQ_SERVER
+
+
+def require_amqp_load() -> Path:
+    """The load generator on Qpid Proton C++."""
+    if not os.access(AMQP_LOAD, os.X_OK):
+        _skip("amqp-load")
+    return AMQP_LOAD
+
+
+def _status(peer: str) -> str:
+    try:
+        return (ROOT / "build" / "peers" / f"{peer}.status").read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return "not available: never built"
+
+
+def _is_ready(peer: str) -> bool:
+    return _status(peer) == "ready"
+
+
+def _skip(peer: str) -> NoReturn:
+    status = _status(peer)
+    # Ready when it was built, and gone since.
+    reason = "not available: removed since it was built" if status == "ready" else status
+    pytest.skip(f"{peer}: {reason} (make peers)")
