@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from types import TracebackType
 from typing import Any
 
@@ -204,11 +203,11 @@ class Client:
         self.endpoint = Endpoint(Role.CLIENT, settings, self)
 
     @classmethod
-    async def connect(cls, host: str, port: int, settings: Settings, tls: ssl.SSLContext | None = None) -> Client:
+    async def connect(cls, host: str, port: int, settings: Settings) -> Client:
         """Connect, authenticate and begin a session."""
         client = cls(settings)
         loop = asyncio.get_running_loop()
-        await loop.create_connection(lambda: client.endpoint, host, port, ssl=tls)
+        await loop.create_connection(lambda: client.endpoint, host, port)
         await client._session
         return client
 
@@ -320,9 +319,9 @@ class Client:
     def _on_attached(self, event: LinkAttached) -> None:
         """An attach without the terminus we asked for announces the detach that says why (part 2.6.3)."""
         end = event.link.context
-        if isinstance(end, Sender) and event.attach.target is not None:
-            _resolve(end.attached, None)
-        elif isinstance(end, Receiver) and event.attach.source is not None:
+        assert isinstance(end, Sender | Receiver)
+        terminus = event.attach.target if isinstance(end, Sender) else event.attach.source
+        if terminus is not None:
             _resolve(end.attached, None)
 
     def _end(self, end: object, error: TandemError) -> None:

@@ -52,7 +52,7 @@ class Endpoint(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are asyncio's in all but ancestry.
-        self._transport = cast(asyncio.Transport, transport)
+        self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_HIGH_BYTES)
         self.connection.idle.heard_at_ms = self.now_ms()
         if self.connection.role is Role.CLIENT:
@@ -115,10 +115,7 @@ class Endpoint(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self._timer = self._loop.call_later(LINGER_S, transport.close)
-        if transport.can_write_eof():
-            transport.write_eof()
-        else:
-            transport.close()
+        transport.write_eof()
 
     def _arm(self) -> None:
         """Set one timer for the next deadline. Traffic moves the deadline, not the timer: it looks again when due."""

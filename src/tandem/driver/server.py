@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
 from collections.abc import Callable
 
 from tandem.amqp import Settings
@@ -26,10 +25,10 @@ class Server:
         self._listener: asyncio.Server | None = None
         self._endpoints: set[Endpoint] = set()
 
-    async def start(self, host: str = "127.0.0.1", port: int = 0, tls: ssl.SSLContext | None = None) -> None:
+    async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
         """Listen. Port 0 takes a free one; `port` tells which."""
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(self._make_endpoint, host, port, ssl=tls)
+        self._listener = await loop.create_server(self._make_endpoint, host, port)
 
     @property
     def port(self) -> int:

@@ -1,0 +1,96 @@
+"""`tandem bench`: side-by-side benchmarks."""
+
+from __future__ import annotations
+
+import json
+import platform
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from tandem.bench import amqp
+
+app = typer.Typer(no_args_is_help=True, help="Side-by-side benchmarks: ratios from one run on one machine.")
+
+MODE_NAMES = {"send": "sends/s", "recv": "deliveries/s", "both": "both at once, messages/s"}
+
+
+@app.callback()
+def _bench() -> None:
+    """Side-by-side benchmarks: ratios from one run on one machine."""
+
+
+@app.command("amqp")
+def bench_amqp(
+    messages: int = typer.Option(100_000, help="Messages per run; a peer gets a tenth of it.", min=10),
+    body_bytes: int = typer.Option(1024, help="Size of a message's body.", min=0),
+    rounds: int = typer.Option(3, help="Rounds; the median counts.", min=1),
+    load_generator: str | None = typer.Option(
+        None,
+        help="A program to make the load: MODE URL ADDRESS COUNT BODY_BYTES. Default: build/amqp_load, or our own.",
+    ),
+    output: Path = typer.Option(Path("build/bench/amqp.json"), help="Where to save the figures."),
+    as_json: bool = typer.Option(False, "--json", help="Print the figures as JSON instead of tables."),
+) -> None:
+    """Codec rates per core, and a relay in memory next to the same on python-qpid-proton."""
+    console = Console(stderr=as_json)
+    generator = amqp.load_generator(load_generator)
+    runners = amqp.contenders()
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("codec", total=1 + rounds * len(runners) * len(amqp.MODES))
+
+        def advance(what: str) -> None:
+            progress.update(task, advance=1, description=what)
+
+        codec = amqp.measure_codec(runners)
+        relays = amqp.measure(generator, runners, messages, body_bytes, rounds, advance)
+    figures = {
+        "machine": f"{platform.machine()}, Python {platform.python_version()}",
+        "load_generator": " ".join(Path(generator[0]).name if part == generator[0] else part for part in generator),
+        "messages": messages,
+        "body_bytes": body_bytes,
+        "rounds": rounds,
+        "codec_frames_per_second": codec,
+        "relay_messages_per_second": {relay.name: relay.rates for relay in relays},
+    }
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(figures, indent=2) + "\n")
+    if as_json:
+        typer.echo(json.dumps(figures))
+        return
+    console.print(_codec_table(codec))
+    console.print(_relay_table(relays, body_bytes))
+    if not any(runner.is_peer for runner in runners):
+        console.print("python-qpid-proton is not built here, so there is no ratio: `make peers` in a clone builds it.")
+    console.print(f"saved to {output}")
+
+
+def _codec_table(codec: dict[str, dict[str, float]]) -> Table:
+    table = Table(title="Codec, frames per second on one core, 1 KB messages, no transport")
+    table.add_column("")
+    for name in codec:
+        table.add_column(name, justify="right")
+    for row in ("transfers_in", "transfers_out", "dispositions_in", "dispositions_out"):
+        table.add_row(row.replace("_", " "), *(f"{rates[row]:,.0f}" for rates in codec.values()))
+    return table
+
+
+def _relay_table(relays: list[amqp.Measurement], body_bytes: int) -> Table:
+    table = Table(title=f"Relay in memory over loopback, {body_bytes} byte messages")
+    table.add_column("")
+    for relay in relays:
+        table.add_column(relay.name, justify="right")
+    baseline = next((relay for relay in relays if relay.name == "python-qpid-proton"), None)
+    for mode, name in MODE_NAMES.items():
+        cells: list[str] = []
+        for relay in relays:
+            rate = f"{relay.rate(mode):,.0f}"
+            is_compared = baseline is not None and relay is not baseline
+            cells.append(
+                f"{rate}  ({relay.rate(mode) / baseline.rate(mode):.1f} ×)" if is_compared and baseline else rate
+            )
+        table.add_row(name, *cells)
+    return table

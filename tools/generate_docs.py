@@ -1,0 +1,108 @@
+"""Write the pages of docs/ that are made from the code, or with --check say which are out of date.
+
+docs/limits.md                     from src/tandem/limits.py
+docs/reference/errors.md           from src/tandem/errors.py
+docs/reference/state-machines.md   from the tables of src/tandem/amqp/states.py
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tandem import errors, limits
+from tandem.amqp import states
+
+ROOT = Path(__file__).resolve().parent.parent
+# A table of any of the state machines: the key of a Mapping is invariant, so no common base will do.
+Table = Mapping[Any, enum.Enum]
+NOTICE = "<!-- Made from the code by `make docs`: change the code, not this page. -->\n\n"
+
+
+def limits_page() -> str:
+    """Each constant with the comment above it. The first word of the comment is the unit."""
+    source = (ROOT / "src/tandem/limits.py").read_text()
+    parts = [NOTICE, "# Limits\n\nEvery bound on what a peer may make Tandem hold or do, and why it is what it is.\n"]
+    comment: list[str] = []
+    for line in source.splitlines():
+        if heading := re.match(r"# --- (.+?) -+$", line):
+            parts.append(f"\n## {heading[1]}\n\n| limit | value | unit | reason |\n|---|---|---|---|\n")
+            comment = []
+        elif line.startswith("# "):
+            comment.append(line[2:])
+        elif constant := re.match(r"([A-Z_0-9]+): Final = ", line):
+            unit, _, reason = " ".join(comment).partition(". ")
+            parts.append(f"| `{constant[1]}` | {getattr(limits, constant[1]):,} | {unit.lower()} | {reason} |\n")
+            comment = []
+        else:
+            comment = []
+    return "".join(parts)
+
+
+def errors_page() -> str:
+    """Every error with a wire form."""
+    parts = [
+        NOTICE,
+        "# Errors\n\nWhat goes onto the wire, what it ends, and whether trying again helps.\n\n",
+        "| class | condition | HTTP | ends the | transient | meaning |\n|---|---|---|---|---|---|\n",
+    ]
+    for name in errors.__all__:
+        kind = getattr(errors, name)
+        if isinstance(kind, type) and issubclass(kind, errors.ProtocolError) and kind is not errors.ProtocolError:
+            transient = "yes" if kind.is_transient else "no"
+            cells = [f"`{name}`", f"`{kind.condition}`", str(kind.http_status), kind.scope.value, transient]
+            parts.append(f"| {' | '.join(cells)} | {(kind.__doc__ or '').strip()} |\n")
+    return "".join(parts)
+
+
+def _diagram(table: Table) -> str:
+    lines = [f"    {state.name} --> {target.name}: {step.value}" for (state, step), target in table.items()]
+    return "```mermaid\nstateDiagram-v2\n" + "\n".join(lines) + "\n```\n"
+
+
+def states_page() -> str:
+    """One diagram per table."""
+    tables: list[tuple[str, str, Table]] = [
+        ("Connection", "AMQP 1.0 part 2.4.6.", states.CONNECTION_TABLE),
+        ("Session", "AMQP 1.0 part 2.5.5.", states.SESSION_TABLE),
+        ("Link", "AMQP 1.0 part 2.6.", states.LINK_TABLE),
+        ("SASL, server", "AMQP 1.0 part 5.3.", states.SASL_SERVER_TABLE),
+        ("SASL, client", "AMQP 1.0 part 5.3.", states.SASL_CLIENT_TABLE),
+    ]
+    parts = [
+        NOTICE,
+        "# State machines\n\nThe tables of `tandem/amqp/states.py`, drawn. What has no arrow is not allowed: ",
+        "from the peer it is answered with `amqp:not-allowed`, from the caller with `StateError`.\n",
+    ]
+    for name, clause, table in tables:
+        parts.append(f"\n## {name}\n\n{clause}\n\n{_diagram(table)}")
+    return "".join(parts)
+
+
+def pages() -> dict[Path, str]:
+    return {
+        ROOT / "docs/limits.md": limits_page(),
+        ROOT / "docs/reference/errors.md": errors_page(),
+        ROOT / "docs/reference/state-machines.md": states_page(),
+    }
+
+
+def main(arguments: list[str]) -> int:
+    stale = [path for path, text in pages().items() if not path.exists() or path.read_text() != text]
+    if "--check" in arguments:
+        for path in stale:
+            print(f"{path.relative_to(ROOT)} is out of date: run `make docs` and commit it", file=sys.stderr)
+        return 1 if stale else 0
+    for path in stale:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(pages()[path])
+        print(f"wrote {path.relative_to(ROOT)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
