@@ -1,7 +1,7 @@
 """A RabbitMQ of our own for one test run: free ports, a temporary folder, nothing left behind.
 
-The broker of the system, if one runs, is neither used nor disturbed: this one has its own node name, cookie, port mapper
-(epmd), database, log and configuration.
+The broker of the system, if one runs, is neither used nor disturbed: this one has its own node name, cookie, port
+mapper (epmd), database, log and configuration.
 """
 
 from __future__ import annotations
@@ -142,7 +142,9 @@ def _wait_until_started(broker: subprocess.Popen[bytes], folder: Path, deadline:
                 chunk = os.read(broker.stdout.fileno(), 65536)
             if not chunk:
                 logs = [path.read_text(errors="replace")[-4000:] for path in sorted(folder.glob("log/*.log"))]
-                raise RabbitMqFailedError("\n".join(["RabbitMQ did not start:", output.decode(errors="replace"), *logs]))
+                raise RabbitMqFailedError(
+                    "\n".join(["RabbitMQ did not start:", output.decode(errors="replace"), *logs])
+                )
             output += chunk
 
 

@@ -208,7 +208,12 @@ class Client:
         client = cls(settings)
         loop = asyncio.get_running_loop()
         await loop.create_connection(lambda: client.endpoint, host, port)
-        await client._session
+        try:
+            await client._session
+        except BaseException:
+            client.endpoint.abort()
+            await client.endpoint.lost
+            raise
         return client
 
     async def __aenter__(self) -> Client:

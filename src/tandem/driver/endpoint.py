@@ -42,6 +42,7 @@ class Endpoint(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_due_ms = 0
         self._is_flush_scheduled = False
         self.lost: asyncio.Future[None] = self._loop.create_future()
 
@@ -108,7 +109,7 @@ class Endpoint(asyncio.Protocol):
             transport.write(data)
         if self.connection.is_finished:
             self._hang_up(transport)
-        elif self._timer is None:
+        else:
             self._arm()
 
     def _hang_up(self, transport: asyncio.Transport) -> None:
@@ -118,10 +119,17 @@ class Endpoint(asyncio.Protocol):
         transport.write_eof()
 
     def _arm(self) -> None:
-        """Set one timer for the next deadline. Traffic moves the deadline, not the timer: it looks again when due."""
+        """Keep one timer for the next deadline. Traffic puts the deadline off, and then the timer stays: it looks
+        again when it is due. Only a deadline that comes sooner, as the peer's open may bring one, needs another."""
         deadline_ms = self.connection.next_deadline_ms()
-        if deadline_ms is not None:
-            self._timer = self._loop.call_at(deadline_ms / 1000, self._on_timer)
+        if deadline_ms is None:
+            return
+        if self._timer is not None:
+            if self._timer_due_ms <= deadline_ms:
+                return
+            self._timer.cancel()
+        self._timer_due_ms = deadline_ms
+        self._timer = self._loop.call_at(deadline_ms / 1000, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None

@@ -193,7 +193,7 @@ class Relay:
     def _on_attach_to_send(self, event: LinkAttached, link: ReceiverLink) -> None:
         target = event.attach.target
         if isinstance(target, Coordinator):
-            link.context = None
+            link.context = target
         elif target is not None and isinstance(target.address, str):
             link.context = self.queue(target.address)
         else:
@@ -212,13 +212,14 @@ class Relay:
 
     def _on_delivery(self, delivery: IncomingDelivery) -> RelayQueue | None:
         link = delivery.link
-        if not link.is_attached:
-            return None
-        if link.credit * 2 <= SENDER_CREDIT:
+        # The peer may have detached behind its last message already: that message counts all the same.
+        if link.credit * 2 <= SENDER_CREDIT and link.is_attached:
             link.grant(SENDER_CREDIT)
         queue = link.context
         if not isinstance(queue, RelayQueue):
-            self._on_coordinator(delivery)
+            # Neither a queue nor a coordinator: sent behind an attach that was refused.
+            if isinstance(queue, Coordinator):
+                self._on_coordinator(delivery)
             return None
         if isinstance(delivery.state, TransactionalState):
             self._on_transactional_send(delivery, delivery.state, queue)

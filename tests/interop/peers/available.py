@@ -44,6 +44,16 @@ def require_node() -> Node:
     return Node(Path(executable), NODE_MODULES)
 
 
+def require_proton_client() -> list[str | Path]:
+    """The command of the client program on Proton, to be given to `features.run_client`."""
+    return [require_proton(), "-m", "tests.interop.peers.proton_client"]
+
+
+def require_rhea_client() -> list[str | Path]:
+    """The command of the client program on rhea, to be given to `features.run_client`."""
+    return [require_node().executable, PEERS_FOLDER / "rhea_client" / "main.js"]
+
+
 def require_rabbitmq() -> Path:
     """The script that starts RabbitMQ."""
     if not os.access(RABBITMQ_SERVER, os.X_OK):

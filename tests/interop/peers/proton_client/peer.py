@@ -6,18 +6,20 @@ proton is not installed where the types are checked, so its objects are Any here
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
+from uuid import uuid4
 
-from proton import Delivery, Timeout
-from proton.utils import BlockingConnection, BlockingReceiver, Fetcher
+from proton import Delivery, Endpoint, Message, Timeout
+from proton.utils import BlockingConnection, BlockingReceiver, BlockingSender, LinkDetached
 
 # Long enough for a loaded machine, short enough that a server which does not answer is reported soon.
 ANSWER_LIMIT_S: Final = 5.0
 
 
-class Unsupported(Exception):  # noqa: N818 - an outcome, not an error
+class Unsupported(Exception):
     """The client library cannot do this."""
 
 
@@ -26,15 +28,38 @@ class Received(NamedTuple):
 
     message: Any
     delivery: Any
-
-    @property
-    def encoded(self) -> bytes:
-        encoded: bytes = self.delivery.encoded
-        return encoded
+    encoded: bytes
 
     def settle(self, state: int) -> None:
         self.delivery.update(state)
         self.delivery.settle()
+
+
+class Inbox:
+    """Keeps what arrives on a link, and neither settles it nor gives credit for more."""
+
+    def __init__(self, container: Any) -> None:
+        self._container = container
+        self.messages: deque[Received] = deque()
+
+    # What Proton calls.
+
+    def on_delivery(self, event: Any) -> None:
+        delivery = event.delivery
+        if not delivery.readable or delivery.partial:
+            return
+        encoded = event.link.recv(delivery.pending)
+        event.link.advance()
+        message = Message()
+        message.decode(encoded)
+        self.messages.append(Received(message, delivery, bytes(encoded)))
+        # The blocking call that waits for this message has to look again.
+        self._container.yield_()
+
+    def on_link_remote_close(self, event: Any) -> None:
+        if event.link.state & Endpoint.LOCAL_ACTIVE:
+            event.link.close()
+            raise LinkDetached(event.link)
 
 
 class Link:
@@ -44,11 +69,16 @@ class Link:
         self, connection: Any, address: str, *, session: Any = None, name: str | None = None, option: Any = None
     ) -> None:
         self._connection = connection
-        self._fetcher = Fetcher(connection, 0)
+        self._inbox = Inbox(connection.container)
         link = connection.container.create_receiver(
-            session or connection.conn, address, name=name, handler=self._fetcher, options=option
+            session or connection.conn,
+            address,
+            # Proton's own choice is the same for all links to an address.
+            name=name or str(uuid4()),
+            handler=self._inbox,
+            options=option,
         )
-        self._receiver = BlockingReceiver(connection, link, self._fetcher, credit=0)
+        self._receiver = BlockingReceiver(connection, link, None, credit=0)
         self.link = link
 
     def give_credit(self, count: int) -> None:
@@ -56,9 +86,9 @@ class Link:
 
     def take(self, count: int = 1) -> list[Received]:
         """The next messages. The credit for them must have been given."""
-        incoming = self._fetcher.incoming
-        self._connection.wait(lambda: len(incoming) >= count, msg=f"waiting for {count} messages")
-        return [Received(*incoming.popleft()) for _ in range(count)]
+        messages = self._inbox.messages
+        self._connection.wait(lambda: len(messages) >= count, msg=f"waiting for {count} messages")
+        return [messages.popleft() for _ in range(count)]
 
     def take_one(self) -> Received:
         return self.take(1)[0]
@@ -72,7 +102,7 @@ class Link:
 
     def arrived(self) -> list[Received]:
         """What is here already."""
-        return self.take(len(self._fetcher.incoming))
+        return self.take(len(self._inbox.messages))
 
     def close(self) -> None:
         self._receiver.close()
@@ -109,8 +139,6 @@ def send(connection: Any, address: str, *messages: Any, session: Any = None) -> 
 
 def sender_on(connection: Any, session: Any, address: str) -> Any:
     """A blocking sender on another session than the connection's own."""
-    from proton.utils import BlockingSender
-
     return BlockingSender(connection, connection.container.create_sender(session, address))
 
 
@@ -147,6 +175,12 @@ def left_in(connection: Any, address: str) -> list[Any]:
         one.settle(Delivery.ACCEPTED)
     link.close()
     return [one.message.body for one in received]
+
+
+def require_left(connection: Any, address: str, *bodies: object) -> None:
+    """Insist that a queue holds messages with these bodies and no others. It is empty afterwards."""
+    left = left_in(connection, address)
+    assert left == list(bodies), f"{left} was left in the queue, not {list(bodies)}"
 
 
 def wait_for(connection: Any, condition: Callable[[], bool], message: str) -> None:
