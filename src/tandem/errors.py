@@ -14,9 +14,8 @@
         ├── UnauthorizedAccess          amqp:unauthorized-access          connection
         ├── NotAllowed                  amqp:not-allowed                  connection
         ├── InvalidField                amqp:invalid-field                connection
-        ├── NotImplementedByPeer        amqp:not-implemented              connection
+        ├── FrameSizeTooSmall           amqp:frame-size-too-small         session
         ├── WindowViolation             amqp:session:window-violation     session
-        ├── ErrantLink                  amqp:session:errant-link          session
         ├── HandleInUse                 amqp:session:handle-in-use        session
         ├── UnattachedHandle            amqp:session:unattached-handle    session
         ├── DetachForced                amqp:link:detach-forced           link
@@ -24,9 +23,7 @@
         ├── MessageSizeExceeded         amqp:link:message-size-exceeded   link
         ├── LinkStolen                  amqp:link:stolen                  link
         ├── NotFound                    amqp:not-found                    link
-        ├── TransactionUnknownId        amqp:transaction:unknown-id       delivery
-        ├── TransactionRollback         amqp:transaction:rollback         delivery
-        └── TransactionTimeout          amqp:transaction:timeout          delivery
+        └── TransactionUnknownId        amqp:transaction:unknown-id       delivery
 
 A class carries its wire form, so no table elsewhere has to be kept in step with this one. The scope says what dies of
 the error: the smallest thing that cannot go on, never more (AMQP 1.0 part 2.8.14 to 2.8.18 name the conditions).
@@ -42,7 +39,7 @@ __all__ = [
     "DecodeError",
     "DetachForced",
     "EncodeError",
-    "ErrantLink",
+    "FrameSizeTooSmall",
     "FramingError",
     "HandleInUse",
     "IdleTimeoutExpired",
@@ -51,15 +48,12 @@ __all__ = [
     "MessageSizeExceeded",
     "NotAllowed",
     "NotFound",
-    "NotImplementedByPeer",
     "ProtocolError",
     "RemoteError",
     "ResourceLimitExceeded",
     "Scope",
     "StateError",
     "TandemError",
-    "TransactionRollback",
-    "TransactionTimeout",
     "TransactionUnknownId",
     "TransferLimitExceeded",
     "UnattachedHandle",
@@ -180,25 +174,18 @@ class InvalidField(ProtocolError):
     http_status = 400
 
 
-class NotImplementedByPeer(ProtocolError):
-    """A part of AMQP that this endpoint does not offer."""
+class FrameSizeTooSmall(ProtocolError):
+    """What has to be said does not fit into one frame of the peer's max-frame-size. Open with a larger one."""
 
-    condition = "amqp:not-implemented"
-    http_status = 501
+    condition = "amqp:frame-size-too-small"
+    http_status = 400
+    scope = Scope.SESSION
 
 
 class WindowViolation(ProtocolError):
     """More transfers than the session's incoming window allowed."""
 
     condition = "amqp:session:window-violation"
-    http_status = 400
-    scope = Scope.SESSION
-
-
-class ErrantLink(ProtocolError):
-    """Input for a link that was detached with an error."""
-
-    condition = "amqp:session:errant-link"
     http_status = 400
     scope = Scope.SESSION
 
@@ -266,21 +253,3 @@ class TransactionUnknownId(ProtocolError):
     condition = "amqp:transaction:unknown-id"
     http_status = 400
     scope = Scope.DELIVERY
-
-
-class TransactionRollback(ProtocolError):
-    """The transaction was rolled back. Nothing of it took effect; do it again."""
-
-    condition = "amqp:transaction:rollback"
-    http_status = 409
-    scope = Scope.DELIVERY
-    is_transient = True
-
-
-class TransactionTimeout(ProtocolError):
-    """The transaction took too long and was rolled back."""
-
-    condition = "amqp:transaction:timeout"
-    http_status = 408
-    scope = Scope.DELIVERY
-    is_transient = True

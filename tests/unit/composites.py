@@ -113,9 +113,7 @@ opens: Final = st.builds(
     symbol_lists,
     maps,
 )
-begins: Final = st.builds(
-    Begin, st.none() | ushorts, uints, uints, uints, uints, symbol_lists, symbol_lists, maps
-)
+begins: Final = st.builds(Begin, st.none() | ushorts, uints, uints, uints, uints, symbol_lists, symbol_lists, maps)
 attaches: Final = st.builds(
     Attach,
     TEXTS,

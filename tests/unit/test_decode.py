@@ -116,6 +116,7 @@ MALFORMED = [
     ("e0 04 01 a1 0000", r"array \(0xe0\) at offset 0 has a size 1 bytes larger than its elements"),
     ("e0 03 02 50 01", r"array \(0xe0\) at offset 0 has 2 elements, which 1 bytes cannot hold"),
     ("e0 05 02 81 000000", r"array \(0xe0\) at offset 0 has 2 elements, which 3 bytes cannot hold"),
+    ("e0 05 01 98 000000", r"array \(0xe0\) at offset 0 has 1 elements, which 3 bytes cannot hold"),
     ("e0 03 02 a1 00", r"array \(0xe0\) at offset 0 has 2 elements, which 1 bytes cannot hold"),
     ("e0 09 02 b1 00000000000000", r"array \(0xe0\) at offset 0 has 2 elements, which 7 bytes cannot hold"),
     ("e0 05 02 c0 010001", r"array \(0xe0\) at offset 0 has 2 elements, which 3 bytes cannot hold"),
@@ -265,6 +266,33 @@ def test_what_is_announced_but_not_there_is_not_allocated(data: bytes) -> None:
         with pytest.raises(DecodeError):
             decode_all(data)
         assert tracemalloc.get_traced_memory()[1] < 100_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    "constructor, element",
+    [
+        pytest.param("f0", "a3 00", id="array of empty symbols"),
+        pytest.param("f0", "e0 0100", id="array of empty arrays"),
+        pytest.param("f0", "a3 0161", id="array of short symbols"),
+        pytest.param("f0", "60 ffff", id="array of ushorts"),
+        pytest.param("f0", "73 0001f600", id="array of chars"),
+        pytest.param("d0", "45", id="list of empty lists"),
+        pytest.param("d0", "a300", id="list of empty symbols"),
+        pytest.param("d0", "c1 03 02 4040", id="list of small maps"),
+        pytest.param("d0", "004040", id="list of described nulls"),
+    ],
+)
+def test_memory_stays_below_128_times_the_bytes_decoded(constructor: str, element: str) -> None:
+    count = 20_000
+    shared, each = (element[:2], element[2:]) if constructor == "f0" else ("", element)
+    contents = bytes.fromhex(shared) + bytes.fromhex(each) * count
+    data = bytes.fromhex(constructor) + (4 + len(contents)).to_bytes(4, "big") + count.to_bytes(4, "big") + contents
+    tracemalloc.start()
+    try:
+        decode_all(data)
+        assert tracemalloc.get_traced_memory()[1] < 128 * len(data)
     finally:
         tracemalloc.stop()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import pytest
 
@@ -32,19 +33,28 @@ def only(value: object) -> Fields:
     return Fields("thing", [value], 1)
 
 
-# How a field is read, a value it takes, and values of the nearest other types.
-READERS: dict[str, tuple[Read, object, list[object]]] = {
-    "boolean": (lambda fields: fields.boolean(0, "part", False), True, [UByte(1), 1, "true"]),
-    "ubyte": (lambda fields: fields.ubyte(0, "part"), UByte(3), [Byte(3), UInt(3), 3, True]),
-    "ushort": (lambda fields: fields.ushort(0, "part"), UShort(3), [UByte(3), UInt(3), 3, True]),
-    "uint": (lambda fields: fields.uint(0, "part"), UInt(3), [Int(3), ULong(3), UShort(3), 3, False]),
-    "ulong": (lambda fields: fields.ulong(0, "part"), ULong(3), [UInt(3), Timestamp(3), 3]),
-    "string": (lambda fields: fields.string(0, "part"), "text", [Symbol("text"), Char("t"), b"text"]),
-    "symbol": (lambda fields: fields.symbol(0, "part"), Symbol("name"), ["name", Char("n"), b"name"]),
-    "binary": (lambda fields: fields.binary(0, "part"), b"octets", ["octets", Symbol("octets"), [1]]),
-    "mapping": (lambda fields: fields.mapping(0, "part"), {"a": 1}, [["a", 1], Described(ULong(1), {})]),
-    "symbols": (
+class Kind(NamedTuple):
+    """How a field is read, what a complaint calls it, a value it takes, and values of the nearest other types."""
+
+    read: Read
+    wanted: str
+    value: object
+    others: list[object]
+
+
+KINDS = {
+    "boolean": Kind(lambda fields: fields.boolean(0, "part", False), "a boolean", True, [UByte(1), 1, "true"]),
+    "ubyte": Kind(lambda fields: fields.ubyte(0, "part"), "a ubyte", UByte(3), [Byte(3), UInt(3), 3, True]),
+    "ushort": Kind(lambda fields: fields.ushort(0, "part"), "a ushort", UShort(3), [UByte(3), UInt(3), 3, True]),
+    "uint": Kind(lambda fields: fields.uint(0, "part"), "a uint", UInt(3), [Int(3), ULong(3), UShort(3), 3, False]),
+    "ulong": Kind(lambda fields: fields.ulong(0, "part"), "a ulong", ULong(3), [UInt(3), Timestamp(3), 3]),
+    "string": Kind(lambda fields: fields.string(0, "part"), "a string", "text", [Symbol("text"), Char("t"), b"text"]),
+    "symbol": Kind(lambda fields: fields.symbol(0, "part"), "a symbol", Symbol("name"), ["name", Char("n"), b"name"]),
+    "binary": Kind(lambda fields: fields.binary(0, "part"), "a binary", b"octets", ["octets", Symbol("octets"), [1]]),
+    "map": Kind(lambda fields: fields.mapping(0, "part"), "a map", {"a": 1}, [["a", 1], Described(ULong(1), {})]),
+    "symbols": Kind(
         lambda fields: fields.symbols(0, "part"),
+        "symbols",
         Array.of_symbols(["a", "b"]),
         ["a", [Symbol("a")], Array("string", ["a"]), Array(SYMBOL_TYPE, [Symbol("a")], (ULong(1),))],
     ),
@@ -55,45 +65,44 @@ REQUIRED: dict[str, Read] = {
     "symbol": lambda fields: fields.required_symbol(0, "part"),
     "binary": lambda fields: fields.required_binary(0, "part"),
 }
-WRONG = [(kind, value) for kind, (_, _, values) in READERS.items() for value in values]
+WRONG = [(name, value) for name, kind in KINDS.items() for value in kind.others]
 
 
-@pytest.mark.parametrize("kind", READERS)
-def test_a_field_of_its_type_is_read(kind: str) -> None:
-    read, value, _ = READERS[kind]
-    assert read(only(value)) == (["a", "b"] if kind == "symbols" else value)
+@pytest.mark.parametrize("name", KINDS)
+def test_a_field_of_its_type_is_read(name: str) -> None:
+    kind = KINDS[name]
+    assert kind.read(only(kind.value)) == (["a", "b"] if name == "symbols" else kind.value)
 
 
 @spec("amqp:1.4")
-@pytest.mark.parametrize("kind", READERS)
-def test_null_and_absence_both_mean_that_a_field_is_not_set(kind: str) -> None:
-    read, _, _ = READERS[kind]
-    not_set = False if kind == "boolean" else None
-    assert read(only(None)) == not_set
-    assert read(Fields("thing", [], 1)) == not_set
+@pytest.mark.parametrize("name", KINDS)
+def test_null_and_absence_both_mean_that_a_field_is_not_set(name: str) -> None:
+    read = KINDS[name].read
+    not_set = False if name == "boolean" else None
+    assert read(only(None)) is not_set
+    assert read(Fields("thing", [], 1)) is not_set
 
 
 def test_a_boolean_that_is_not_set_has_the_default_of_its_field() -> None:
     assert Fields("thing", [], 1).boolean(0, "part", True) is True
 
 
-@pytest.mark.parametrize("kind, value", WRONG)
-def test_a_field_of_another_type_is_a_decode_error_that_names_it(kind: str, value: object) -> None:
-    read, _, _ = READERS[kind]
-    with pytest.raises(DecodeError, match=rf"^thing\.part must be (a|an )?\s?{'' if kind == 'mapping' else kind}.*, got "):
-        read(only(value))
+@pytest.mark.parametrize("name, value", WRONG)
+def test_a_field_of_another_type_is_a_decode_error_that_names_it(name: str, value: object) -> None:
+    with pytest.raises(DecodeError, match=f"^thing.part must be {KINDS[name].wanted}, got "):
+        KINDS[name].read(only(value))
 
 
-@pytest.mark.parametrize("kind", REQUIRED)
-def test_a_mandatory_field_is_read(kind: str) -> None:
-    _, value, _ = READERS[kind]
-    assert REQUIRED[kind](only(value)) == value
+@pytest.mark.parametrize("name", REQUIRED)
+def test_a_mandatory_field_is_read(name: str) -> None:
+    value = KINDS[name].value
+    assert REQUIRED[name](only(value)) == value
 
 
-@pytest.mark.parametrize("kind", REQUIRED)
-def test_a_mandatory_field_that_is_not_set_is_a_decode_error_that_names_it(kind: str) -> None:
+@pytest.mark.parametrize("name", REQUIRED)
+def test_a_mandatory_field_that_is_not_set_is_a_decode_error_that_names_it(name: str) -> None:
     with pytest.raises(DecodeError, match=r"^thing\.part is mandatory and was not set$"):
-        REQUIRED[kind](only(None))
+        REQUIRED[name](only(None))
 
 
 @spec("amqp:1.4")
@@ -119,10 +128,15 @@ def test_a_complaint_repeats_at_most_80_characters_of_the_value() -> None:
     assert len(str(caught.value)) < 130
 
 
-def test_symbols_are_written_as_an_array_and_none_as_null() -> None:
+def test_symbols_are_written_as_an_array() -> None:
+    assert symbols([Symbol("a"), Symbol("b")]) == Array.of_symbols(["a", "b"])
+
+
+@spec("amqp:1.4")
+def test_no_symbols_are_written_as_null_and_never_as_an_empty_array() -> None:
+    # Both mean the same, but the official Python SDK misreads what follows an empty array.
     assert symbols(None) is None
-    assert symbols([Symbol("a")]) == Array.of_symbols(["a"])
-    assert symbols([]) == Array.of_symbols([])
+    assert symbols([]) is None
 
 
 def test_a_composite_is_read_with_its_descriptor_and_its_end() -> None:

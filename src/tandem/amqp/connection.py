@@ -46,11 +46,13 @@ from tandem.amqp.settings import Settings
 from tandem.amqp.states import CONNECTION_TABLE, ConnectionInput, ConnectionState, SaslState
 from tandem.errors import (
     DecodeError,
+    EncodeError,
     FramingError,
     IdleTimeoutExpired,
     InvalidField,
     NotAllowed,
     ProtocolError,
+    ResourceLimitExceeded,
     StateError,
     UnauthorizedAccess,
 )
@@ -89,6 +91,7 @@ class Connection:
         "input_bytes",
         "input_chunks",
         "input_wanted",
+        "is_amqp_running",
         "is_broken",
         "is_header_next",
         "max_frame_size",
@@ -126,6 +129,8 @@ class Connection:
         self.peer_max_frame_size = limits.MIN_MAX_FRAME_SIZE_BYTES
         self.peer_channel_max = 0
         self.is_header_next = True
+        # Both headers of AMQP were exchanged: whatever SASL there was is over.
+        self.is_amqp_running = False
         # After a framing or decoding error nothing that follows can be trusted.
         self.is_broken = False
         # What deliveries of several transfers hold while they are incomplete, over all links.
@@ -150,6 +155,8 @@ class Connection:
         """Client: start. With `sasl` (what nearly every server wants) the handshake comes first."""
         if self.role is Role.SERVER:
             raise StateError("a server answers, it does not open")
+        if self.state is not ConnectionState.START or self.sasl_client is not None:
+            raise StateError("the connection was opened already")
         if sasl:
             self.sasl_client = SaslClient(self.settings)
             self.output.append(self.sasl_client.start())
@@ -175,7 +182,7 @@ class Connection:
         """Begin a session. It is usable after its `SessionBegun`."""
         if self.state is not OPENED:
             raise StateError(f"no session can be begun in connection state {self.state.value}")
-        session = Session(self, self._free_channel(0, min(self.settings.channel_max, self.peer_channel_max)))
+        session = Session(self, self._free_channel(0))
         self.sessions[session.channel] = session
         session.write_begin()
         return session
@@ -186,8 +193,8 @@ class Connection:
         step = ConnectionInput.SEND_CLOSE if reason is None else ConnectionInput.SEND_CLOSE_ERROR
         if (self.state, step) not in CONNECTION_TABLE:
             raise StateError(f"the connection cannot be closed in state {self.state.value}")
-        self._step(step)
         self._write_close(reason)
+        self._step(step)
 
     def data_to_send(self, now_ms: int = 0) -> bytes:
         """Everything queued since the last call."""
@@ -255,16 +262,13 @@ class Connection:
         offset = 0
         end = len(data)
         while end - offset >= HEADER_BYTES and not self.is_broken:
-            if self.is_header_next:
-                self._on_header(data[offset : offset + HEADER_BYTES])
-                offset += HEADER_BYTES
-                continue
-            if self.sasl_server is not None and self.sasl_server.state is SaslState.AWAITING_DECISION:
-                # Not ours to read before the application has decided. Nothing honest is large here.
-                self.input_wanted = HEADER_BYTES
-                if end - offset > limits.MAX_FRAME_SIZE_BEFORE_OPEN_BYTES:
-                    raise FramingError(f"{end - offset} bytes came before the SASL outcome was sent")
-                return offset
+            if not self.is_amqp_running:
+                if self.is_header_next:
+                    self._on_header(data[offset : offset + HEADER_BYTES])
+                    offset += HEADER_BYTES
+                    continue
+                if self._is_decision_due(end - offset):
+                    break
             size, data_offset, kind, channel = _unpack_frame_header(data, offset)
             body = data_offset * 4
             if size > self.max_frame_size:
@@ -279,6 +283,15 @@ class Connection:
         self.input_wanted = HEADER_BYTES
         return offset
 
+    def _is_decision_due(self, length: int) -> bool:
+        """Whether the application has to decide first. Input is not ours to read until then, and nothing honest is
+        large here."""
+        if self.sasl_server is None or self.sasl_server.state is not SaslState.AWAITING_DECISION:
+            return False
+        if length > limits.MAX_FRAME_SIZE_BEFORE_OPEN_BYTES:
+            raise FramingError(f"{length} bytes came before the SASL outcome was sent")
+        return True
+
     def _on_header(self, header: bytes) -> None:
         """A protocol header (part 2.2): it says which layer comes next."""
         if header == AMQP_HEADER:
@@ -286,8 +299,9 @@ class Connection:
         elif header == SASL_HEADER:
             self._on_sasl_header()
         else:
-            # The answer to an unknown protocol is the header of the one we want, and the end.
-            self.output.append(SASL_HEADER)
+            # A server's answer to an unknown protocol is the header of the one it wants, and the end.
+            if self.role is Role.SERVER:
+                self.output.append(SASL_HEADER if self.sasl_server is None else AMQP_HEADER)
             self._break(FramingError(f"the protocol header {header!r} is not supported"))
 
     def _on_sasl_header(self) -> None:
@@ -312,30 +326,39 @@ class Connection:
             self._step(ConnectionInput.SEND_HEADER)
             self.output.append(AMQP_HEADER)
         else:
+            if self.sasl_client is not None and self.sasl_client.state is not SaslState.SUCCEEDED:
+                raise NotAllowed("the server answered the SASL header with that of AMQP: it does no SASL")
             self._step(ConnectionInput.RECEIVE_HEADER)
         self.is_header_next = False
+        self.is_amqp_running = True
 
     # The first frames checked are the ones that come per message.
     def _on_frame(self, kind: int, channel: int, data: bytes, start: int, end: int) -> None:
         if kind != AMQP_TYPE:
             self._on_other_frame(kind, data, start, end)
             return
-        if self.sasl_server is not None and self.sasl_server.state is not SaslState.SUCCEEDED:
+        if not self.is_amqp_running:
             raise NotAllowed("an AMQP frame came where SASL was expected")
         if start == end:
             return  # A heartbeat: that it was heard is all there is to it.
-        if end - start > 3 and data[start] == 0 and data[start + 1] == 0x53:
+        if end - start > 4 and data[start] == 0 and data[start + 1] == 0x53:
             code = data[start + 2]
             if code == TRANSFER:
                 transfer, payload_start = decode_transfer(data, start, end)
-                self._session(channel, "transfer", transfer, data[payload_start:end])
+                session = self.sessions_by_remote_channel.get(channel)
+                if session is None or self.state is not OPENED:
+                    self._on_frame_without_session(channel, "transfer")
+                else:
+                    session.on_transfer(transfer, data[payload_start:end], self.events)
                 return
-            if code == DISPOSITION:
-                self._session(channel, "disposition", decode_disposition(data, start, end), b"")
-                return
-            if code == FLOW:
-                self._session(channel, "flow", decode_flow(data, start, end), b"")
-                return
+            # The others are the whole of their frame; bytes behind their list are complained of below.
+            if start + 5 + data[start + 4] == end:
+                if code == DISPOSITION:
+                    self._session(channel, "disposition", decode_disposition(data, start, end), b"")
+                    return
+                if code == FLOW:
+                    self._session(channel, "flow", decode_flow(data, start, end), b"")
+                    return
         performative, stop = decode_performative(data, start, end)
         self._on_performative(channel, performative, data[stop:end])
 
@@ -398,11 +421,11 @@ class Connection:
 
     def _on_open(self, received: Open) -> None:
         self._step(ConnectionInput.RECEIVE_OPEN)
-        if self.state is ConnectionState.DISCARDING:
-            return
+        self.max_frame_size = self.settings.max_frame_size
+        if self.state is ConnectionState.DISCARDING or self.state is ConnectionState.CLOSE_SENT:
+            return  # It crossed our close: there is nothing left to agree upon.
         self._check_open(received)
         self.open_received = received
-        self.max_frame_size = self.settings.max_frame_size
         self.peer_max_frame_size = min(received.max_frame_size, self.settings.max_frame_size)
         self.peer_channel_max = received.channel_max
         self.idle.on_peer_timeout(received.idle_timeout_ms or 0)
@@ -437,7 +460,7 @@ class Connection:
         if channel in self.sessions_by_remote_channel:
             raise NotAllowed(f"begin came on channel {channel}, where a session is mapped already")
         if begin.remote_channel is None:
-            session = Session(self, self._free_channel(channel, self.settings.channel_max))
+            session = Session(self, self._answering_channel(channel))
             self.sessions[session.channel] = session
             session.on_begin(begin, channel)
             session.write_begin()
@@ -470,9 +493,16 @@ class Connection:
             raise NotAllowed(f"{step.value} is not allowed in connection state {self.state.value}")
         self.state = following
 
-    def _free_channel(self, preferred: int, highest: int) -> int:
+    def _answering_channel(self, channel: int) -> int:
         """Preferably the number the peer uses, which costs no search and reads well in a trace."""
-        if preferred not in self.sessions:
+        try:
+            return self._free_channel(channel)
+        except StateError as error:
+            raise ResourceLimitExceeded(f"no channel is left to answer a begin: {error}") from error
+
+    def _free_channel(self, preferred: int) -> int:
+        highest = min(self.settings.channel_max, self.peer_channel_max)
+        if preferred <= highest and preferred not in self.sessions:
             return preferred
         for channel in range(highest + 1):
             if channel not in self.sessions:
@@ -500,8 +530,13 @@ class Connection:
 
     def _write_close(self, reason: AmqpError | None) -> None:
         """The last frame: sessions and links are inert from here on, so that nothing can be written behind it."""
+        data = frame(0, Close(reason).encode())
+        if len(data) > self.peer_max_frame_size:
+            limit = self.peer_max_frame_size
+            raise EncodeError(f"this close takes {len(data)} bytes, the peer's frames have at most {limit}")
         self._flush()
-        self.output.append(frame(0, Close(reason).encode()))
+        self.output.append(data)
+        self.idle.on_peer_timeout(0)  # Not even a heartbeat.
         for session in self.sessions.values():
             session.abandon()
 

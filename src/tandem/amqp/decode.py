@@ -7,8 +7,9 @@ The constructor byte says by its upper half how much follows (figure 1.3 of the 
     0xB_ size in 4 bytes   0xD_ size and count in 4 bytes each   0xF_ the same, then one constructor for all elements
     0x00 a descriptor (any value), then the constructor and value that it describes
 
-Whatever the bytes are, only DecodeError escapes, nothing is read at or past `end`, and what is allocated is at most
-proportional to the bytes at hand: a count that the remaining bytes cannot hold is refused before the first element.
+Whatever the bytes are, only DecodeError escapes, nothing is read at or past `end`, and what is allocated is less than
+128 times the bytes at hand (the worst is an array of empty symbols, at 105): a count that the remaining bytes cannot
+hold is refused before the first element.
 """
 
 from __future__ import annotations
@@ -156,6 +157,7 @@ _WRAPPER: Final[dict[int, Callable[[Any], object]]] = {
     0x80: ULong,
     0x83: Timestamp,
 }
+
 _unpack_ushort: Final = struct.Struct(">H").unpack_from
 _unpack_short: Final = struct.Struct(">h").unpack_from
 _unpack_uint: Final = struct.Struct(">I").unpack_from

@@ -134,8 +134,12 @@ class Fields:
 
 
 def symbols(names: list[Symbol] | None) -> Array | None:
-    """The wire form of a multiple symbol field."""
-    return None if names is None else Array.of_symbols(names)
+    """The wire form of a multiple symbol field.
+
+    No symbols are written as null, which means the same as an empty array (part 1.4): the official Python SDK expects
+    no constructor in an empty array, and misreads what follows one.
+    """
+    return Array.of_symbols(names) if names else None
 
 
 def decode_composite(data: bytes, offset: int, end: int) -> tuple[object, list[object], int]:

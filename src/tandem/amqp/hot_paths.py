@@ -37,6 +37,7 @@ TRUE: Final = 0x41
 FALSE: Final = 0x42
 UINT0: Final = 0x43
 SMALLUINT: Final = 0x52
+BOOLEAN: Final = 0x56
 UINT: Final = 0x70
 VBIN8: Final = 0xA0
 LIST8: Final = 0xC0
@@ -205,26 +206,21 @@ def transfer_frame_head(
 ) -> bytes:
     """A transfer's frame up to its payload, which the caller appends. The tag is at most 32 bytes."""
     tag_length = len(delivery_tag)
-    try:
-        return _TRANSFER_HEADS[tag_length].pack(
-            TRANSFER_HEAD_BYTES + tag_length + payload_length,
-            AMQP_FRAME | channel,
-            0x0053_14C0,
-            25 + tag_length,
-            0x0B70,
-            handle,
-            UINT,
-            delivery_id,
-            0xA000 | tag_length,
-            delivery_tag,
-            UINT,
-            message_format,
-            _TRANSFER_FLAGS[(1 if settled else 0) + (2 if more else 0)],
-        )
-    except struct.error:
-        # A number is out of range: the general encoder says which.
-        transfer = Transfer(handle, delivery_id, delivery_tag, message_format, settled, more)
-        return frame(channel, transfer.encode(), AMQP_FRAME, payload_length)
+    return _TRANSFER_HEADS[tag_length].pack(
+        TRANSFER_HEAD_BYTES + tag_length + payload_length,
+        AMQP_FRAME | channel,
+        0x0053_14C0,
+        25 + tag_length,
+        0x0B70,
+        handle,
+        UINT,
+        delivery_id,
+        0xA000 | tag_length,
+        delivery_tag,
+        UINT,
+        message_format,
+        _TRANSFER_FLAGS[(1 if settled else 0) + (2 if more else 0)],
+    )
 
 
 # --- disposition ------------------------------------------------------------------------------------------------
@@ -273,10 +269,16 @@ def decode_disposition(data: bytes, offset: int, end: int) -> Disposition:
             return _general_disposition(data, offset, end)
         stop = offset + 5 + data[offset + 4]
         count = data[offset + 5]
-        role = data[offset + 6]
-        if role != TRUE and role != FALSE:
-            return _general_disposition(data, offset, end)
+        code = data[offset + 6]
         position = offset + 7
+        if code == TRUE or code == FALSE:
+            role = code == TRUE
+        elif code == BOOLEAN and data[position] <= 1:
+            # In full, as the official Python SDK writes every boolean.
+            role = data[position] == 1
+            position += 1
+        else:
+            return _general_disposition(data, offset, end)
         first = _small_uint(data, position)
         position += _small_uint_width(data, position)
         last: int | None = None
@@ -295,7 +297,7 @@ def decode_disposition(data: bytes, offset: int, end: int) -> Disposition:
             return _general_disposition(data, offset, end)
     except (IndexError, struct.error, DecodeError):
         return _general_disposition(data, offset, end)
-    return Disposition(role == TRUE, first, last, tail.settled, tail.state, tail.batchable)
+    return Disposition(role, first, last, tail.settled, tail.state, tail.batchable)
 
 
 def _small_uint(data: bytes, offset: int) -> int:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Final
 from tandem import limits
 from tandem.amqp.credit import ReceiverCredit, SenderCredit
 from tandem.amqp.deliveries import IncomingDelivery, OutgoingDelivery
-from tandem.amqp.delivery_states import ACCEPTED, AmqpError, DeliveryState, Rejected
+from tandem.amqp.delivery_states import ACCEPTED, RELEASED, AmqpError, DeliveryState, Rejected
 from tandem.amqp.events import CreditDrained, CreditReceived, DeliveryAborted, DeliveryRefused, Event
-from tandem.amqp.performatives import RECEIVER, SENDER, Attach, Detach, Flow, Transfer
+from tandem.amqp.pending import PendingFlow
+from tandem.amqp.performatives import MAX_UINT, RECEIVER, SENDER, Attach, Detach, Flow, Transfer
 from tandem.amqp.states import LINK_TABLE, LinkInput, LinkState
 from tandem.errors import (
     EncodeError,
@@ -66,6 +67,10 @@ class Link:
     def is_attached(self) -> bool:
         return self.state is ATTACHED
 
+    def require_attached(self, what: str) -> None:
+        if self.state is not ATTACHED:
+            raise StateError(f"link '{self.name}' cannot {what} in state {self.state.value}")
+
     def step(self, step: LinkInput) -> None:
         following = LINK_TABLE.get((self.state, step))
         if following is None:
@@ -95,14 +100,16 @@ class Link:
 
     def accept(self, reply: Attach | None = None) -> None:
         """Answer the peer's attach with ours."""
+        echo = self.attach_reply()
         if reply is None:
-            reply = self.attach_reply()
+            reply = echo
+        # Written first: what cannot be encoded must leave the attach unanswered.
+        self.session.write(reply)
         self.step(LinkInput.SEND_ATTACH)
         self.on_accept(reply)
-        self.session.write(reply)
 
     def on_accept(self, reply: Attach) -> None:
-        """What a direction does with its own attach before it is written."""
+        """What a direction does with its own attach."""
 
     def refuse(self, error: ProtocolError | AmqpError) -> None:
         """Answer the peer's attach with one that has neither source nor target, then detach (part 2.6.3)."""
@@ -117,8 +124,8 @@ class Link:
         """Close the link, with a reason or without. The peer's answer arrives as `LinkDetached`."""
         if self.state is not ATTACHED and self.state is not LinkState.ATTACH_SENT:
             raise StateError(f"link '{self.name}' cannot be detached in state {self.state.value}")
-        self.step(LinkInput.SEND_DETACH)
         self.write_detach(error)
+        self.step(LinkInput.SEND_DETACH)
 
     def write_detach(self, error: ProtocolError | AmqpError | None) -> None:
         reason = AmqpError.of(error) if isinstance(error, ProtocolError) else error
@@ -144,7 +151,7 @@ class Link:
 class SenderLink(Link):
     """We send, the peer grants credit."""
 
-    __slots__ = ("available", "flow_state", "unsettled")
+    __slots__ = ("available", "flow_state", "unsettled", "waiting_flow")
 
     def __init__(self, session: Session, name: str, handle: int) -> None:
         super().__init__(session, name, handle, SENDER)
@@ -152,6 +159,8 @@ class SenderLink(Link):
         # How many messages wait here for credit; told to the peer in flows. The application may set it.
         self.available = 0
         self.unsettled: set[int] = set()
+        # A flow of ours that waits behind deliveries for the peer's window.
+        self.waiting_flow: PendingFlow | None = None
 
     @property
     def credit(self) -> int:
@@ -181,6 +190,8 @@ class SenderLink(Link):
         if state is not None and len(state.encoded()) > MAX_STATE_BYTES:
             # A delivery state cannot be split over frames (part 2.8.9, frame-size-too-small).
             raise EncodeError(f"a transfer's state has at most {MAX_STATE_BYTES} bytes, so as to fit any frame")
+        if not 0 <= message_format <= MAX_UINT:
+            raise EncodeError(f"a message-format is from 0 to {MAX_UINT}, not {message_format}")
         self.flow_state.take()
         session = self.session
         delivery_id = session.take_delivery_id()
@@ -196,21 +207,27 @@ class SenderLink(Link):
     def settle(self, delivery: OutgoingDelivery, state: DeliveryState | None) -> None:
         """Settle what we sent, usually as the echo of the receiver's outcome. Settling twice does nothing."""
         session = self.session
-        if session.outgoing_unsettled.pop(delivery.delivery_id, None) is None:
+        delivery_id = delivery.delivery_id
+        if delivery_id not in self.unsettled:
             return
-        self.unsettled.discard(delivery.delivery_id)
+        if state is not None and state is not ACCEPTED and state is not RELEASED:
+            session.require_room_for(state)
+        self.unsettled.remove(delivery_id)
+        del session.outgoing_unsettled[delivery_id]
         delivery.is_settled = True
-        session.dispose(session.sender_dispositions, delivery.delivery_id, state, True)
+        session.dispose(session.sender_dispositions, delivery_id, state, True)
 
     def drained(self) -> None:
-        """Give the credit left back: there is nothing more to send for this drain."""
-        self.flow_state.drained()
-        self.write_flow()
+        """Give the credit left back: there is nothing more to send for this drain. A link that is gone has none."""
+        if self.state is ATTACHED:
+            self.flow_state.drained()
+            self.write_flow()
 
     def write_flow(self) -> None:
         """Tell the receiver where we stand."""
+        self.require_attached("write a flow")
         state = self.flow_state
-        self.session.write_flow(self.handle, state.delivery_count, state.credit, self.available, state.is_draining)
+        self.session.send_flow(self, state.delivery_count, state.credit, self.available, state.is_draining)
 
     def on_flow(self, flow: Flow, events: list[Event]) -> None:
         self.flow_state.on_flow(flow.delivery_count, flow.link_credit, flow.drain)
@@ -263,12 +280,15 @@ class ReceiverLink(Link):
 
     def grant(self, credit: int, *, drain: bool = False) -> None:
         """Let the peer have `credit` deliveries from now on, in place of what it had."""
-        if self.state is not ATTACHED:
-            raise StateError(f"link '{self.name}' cannot grant credit in state {self.state.value}")
+        self.require_attached("grant credit")
+        if not 0 <= credit <= MAX_UINT:
+            raise EncodeError(f"credit is from 0 to {MAX_UINT}, not {credit}")
         self.flow_state.grant(credit, drain)
         self.write_flow()
 
     def write_flow(self) -> None:
+        """Tell the sender where we stand."""
+        self.require_attached("write a flow")
         state = self.flow_state
         self.session.write_flow(self.handle, state.delivery_count, state.credit, 0, state.is_draining)
 
@@ -283,6 +303,8 @@ class ReceiverLink(Link):
         delivery_id = delivery.delivery_id
         if delivery_id not in self.unsettled:
             return
+        if state is not None and state is not ACCEPTED and state is not RELEASED:
+            session.require_room_for(state)
         if is_settled:
             self.unsettled.remove(delivery_id)
             del session.incoming_unsettled[delivery_id]
@@ -323,7 +345,11 @@ class ReceiverLink(Link):
                 f"transfer.delivery-tag has {len(delivery_tag)} bytes, the limit is {limits.MAX_DELIVERY_TAG_BYTES}",
                 Scope.LINK,
             )
-        self._count(delivery_id)
+        flow_state = self.flow_state
+        flow_state.on_delivery()
+        session = self.session
+        if flow_state.overrun or len(session.incoming_unsettled) >= session.max_unsettled:
+            self._judge(flow_state.overrun)
         if transfer.more or transfer.aborted or len(payload) > self.max_message_size:
             partial = _Partial(delivery_id, delivery_tag, transfer)
             self._continue(partial, transfer, payload, events)
@@ -336,27 +362,29 @@ class ReceiverLink(Link):
             self._remember(delivery)
         events.append(delivery)
 
-    def _count(self, delivery_id: int) -> None:
-        flow_state = self.flow_state
-        flow_state.on_delivery()
+    def _judge(self, overrun: int) -> None:
+        """More deliveries than there was credit, or as many unsettled ones as we hold: is it too much?"""
         settings = self.session.connection.settings
-        if flow_state.overrun > settings.max_credit_overrun:
+        if overrun > settings.max_credit_overrun:
             raise TransferLimitExceeded(
-                f"{flow_state.overrun} deliveries came beyond the credit of link '{self.name:.80}', "
+                f"{overrun} deliveries came beyond the credit of link '{self.name:.80}', "
                 f"the limit is {settings.max_credit_overrun}"
             )
-        unsettled = self.session.incoming_unsettled
-        if delivery_id in unsettled:
-            raise InvalidField(f"transfer.delivery-id {delivery_id} is in use by an unsettled delivery", Scope.SESSION)
-        if len(unsettled) >= settings.max_unsettled:
+        unsettled = len(self.session.incoming_unsettled)
+        if unsettled >= settings.max_unsettled:
             raise ResourceLimitExceeded(
-                f"the session holds {len(unsettled)} unsettled deliveries, the limit is {settings.max_unsettled}",
+                f"the session holds {unsettled} unsettled deliveries, the limit is {settings.max_unsettled}",
                 Scope.SESSION,
             )
 
     def _remember(self, delivery: IncomingDelivery) -> None:
-        self.session.incoming_unsettled[delivery.delivery_id] = delivery
-        self.unsettled.add(delivery.delivery_id)
+        delivery_id = delivery.delivery_id
+        unsettled = self.session.incoming_unsettled
+        # Judged here and not when the first transfer came: another link may have used the id since.
+        if delivery_id in unsettled:
+            raise InvalidField(f"transfer.delivery-id {delivery_id} is in use by an unsettled delivery", Scope.SESSION)
+        unsettled[delivery_id] = delivery
+        self.unsettled.add(delivery_id)
 
     def _continue(self, partial: _Partial, transfer: Transfer, payload: bytes, events: list[Event]) -> None:
         """Add one frame to a delivery of several."""
@@ -393,7 +421,7 @@ class ReceiverLink(Link):
         limit = connection.settings.max_incomplete
         if connection.incomplete_bytes > limit:
             raise ResourceLimitExceeded(
-                f"incomplete deliveries hold {connection.incomplete_bytes} bytes on the connection, the limit is {limit}"
+                f"incomplete deliveries hold {connection.incomplete_bytes} bytes on this connection, limit {limit}"
             )
 
     def _drop_partial(self, partial: _Partial) -> None:

@@ -98,7 +98,7 @@ class SaslServer:
 
 
 def _secret(response: object) -> bytes:
-    """The initial response. A complaint does not repeat it as others would: it holds a password, and ends up in logs."""
+    """The initial response. A complaint does not repeat it as others would: it holds a password and is logged."""
     if response is None:
         return b""
     if not isinstance(response, bytes):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tandem import limits
 from tandem.amqp.deliveries import IncomingDelivery, OutgoingDelivery
-from tandem.amqp.delivery_states import AmqpError, DeliveryState
+from tandem.amqp.delivery_states import AmqpError, DeliveryState, TransactionalState
 from tandem.amqp.dispositions import DispositionBatch
 from tandem.amqp.events import (
     DispositionReceived,
@@ -20,6 +20,7 @@ from tandem.amqp.events import (
 )
 from tandem.amqp.hot_paths import TRANSFER_HEAD_BYTES, flow_frame, frame, transfer_frame_head
 from tandem.amqp.link import Link, ReceiverLink, SenderLink
+from tandem.amqp.pending import Pending, PendingFlow, PendingTransfer
 from tandem.amqp.performatives import (
     RECEIVER,
     SENDER,
@@ -36,6 +37,8 @@ from tandem.amqp.states import SESSION_TABLE, LinkInput, LinkState, SessionInput
 from tandem.amqp.terminus import Coordinator, Source, Target
 from tandem.amqp.windows import IncomingWindow, OutgoingWindow, add, distance, is_ahead
 from tandem.errors import (
+    EncodeError,
+    FrameSizeTooSmall,
     FramingError,
     HandleInUse,
     InvalidField,
@@ -53,24 +56,13 @@ if TYPE_CHECKING:
 __all__ = ["Session"]
 
 MAPPED: Final = SessionState.MAPPED
+DETACH_SENT: Final = LinkState.DETACH_SENT
+
+# Bytes of a disposition's frame beside its state, in the widest encoding of all its fields.
+DISPOSITION_HEAD_BYTES: Final = 48
 
 # The id of our first transfer, as the service counts.
 FIRST_OUTGOING_ID: Final = 1
-
-
-class _PendingTransfer:
-    """A delivery that waits, whole or in part, for the peer's incoming window."""
-
-    __slots__ = ("delivery", "message_format", "offset", "payload", "state")
-
-    def __init__(
-        self, delivery: OutgoingDelivery, payload: bytes, message_format: int, state: DeliveryState | None
-    ) -> None:
-        self.delivery = delivery
-        self.payload = payload
-        self.message_format = message_format
-        self.state = state
-        self.offset = 0
 
 
 class Session:
@@ -86,6 +78,7 @@ class Session:
         "is_dirty",
         "links",
         "links_by_remote_handle",
+        "max_unsettled",
         "next_delivery_id",
         "outgoing_unsettled",
         "outgoing_window",
@@ -108,9 +101,10 @@ class Session:
         self.next_delivery_id = 0
         self.links: dict[int, Link] = {}
         self.links_by_remote_handle: dict[int, Link] = {}
+        self.max_unsettled = connection.settings.max_unsettled
         self.incoming_unsettled: dict[int, IncomingDelivery] = {}
         self.outgoing_unsettled: dict[int, OutgoingDelivery] = {}
-        self.pending: deque[_PendingTransfer] = deque()
+        self.pending: deque[Pending] = deque()
         self.sender_dispositions = DispositionBatch(channel, SENDER)
         self.receiver_dispositions = DispositionBatch(channel, RECEIVER)
         self.is_dirty = False
@@ -130,7 +124,13 @@ class Session:
         self.state = following
 
     def write(self, performative: Performative) -> None:
-        self.connection.output.append(frame(self.channel, performative.encode()))
+        """EncodeError if it is larger than the peer's frames: only an application's own words can be."""
+        data = frame(self.channel, performative.encode())
+        limit = self.connection.peer_max_frame_size
+        if len(data) > limit:
+            kind = type(performative).__name__.lower()
+            raise EncodeError(f"this {kind} takes {len(data)} bytes, the peer's frames have at most {limit}")
+        self.connection.output.append(data)
 
     def write_begin(self) -> None:
         settings = self.connection.settings
@@ -158,8 +158,8 @@ class Session:
             raise StateError(f"the session cannot be ended in state {self.state.value}")
         self.flush_dispositions()
         reason = AmqpError.of(error) if isinstance(error, ProtocolError) else error
-        self.step(SessionInput.SEND_END if reason is None else SessionInput.SEND_END_ERROR)
         self.write(End(reason))
+        self.step(SessionInput.SEND_END if reason is None else SessionInput.SEND_END_ERROR)
         self._forget_links()
 
     def on_end(self) -> None:
@@ -243,8 +243,9 @@ class Session:
         )
         link.step(LinkInput.SEND_ATTACH)
         link.on_accept(attach)
-        self.links[link.handle] = link
+        # Written first: what cannot be encoded must leave no link behind.
         self.write(attach)
+        self.links[link.handle] = link
 
     def _free_handle(self, preferred: int = 0) -> int:
         """The peer's own number if it is free, else the lowest. Both peers bound how many there are."""
@@ -273,7 +274,16 @@ class Session:
         link.remote_handle = attach.handle
         self.links_by_remote_handle[attach.handle] = link
         link.on_attach(attach)
+        if link.state is LinkState.ATTACH_RCVD:
+            self._require_room_to_answer(link)
         events.append(LinkAttached(link, attach))
+
+    def _require_room_to_answer(self, link: Link) -> None:
+        """Our attach repeats the peer's name and termini, and has to fit into a frame that the peer takes."""
+        size = len(frame(self.channel, link.attach_reply().encode()))
+        limit = self.connection.peer_max_frame_size
+        if size > limit:
+            raise FrameSizeTooSmall(f"the answer to an attach takes {size} bytes, open.max-frame-size is {limit}")
 
     def _new_link(self, attach: Attach) -> Link:
         """Our end of a link that the peer begins: the opposite of its own."""
@@ -297,7 +307,8 @@ class Session:
     def _steal(self, attach: Attach, events: list[Event]) -> None:
         """An attach under a name in use takes the link over; the old one learns of it (part 2.6.1)."""
         for link in list(self.links.values()):
-            if link.name == attach.name and link.role is not attach.role and link.is_attached:
+            is_in_use = link.is_attached or link.state is LinkState.ATTACH_RCVD
+            if is_in_use and link.name == attach.name and link.role is not attach.role:
                 self._fail_link(link, LinkStolen(f"link '{link.name:.80}' was attached again"), events)
 
     def _link(self, handle: int, what: str) -> Link:
@@ -331,23 +342,25 @@ class Session:
         if self.state is not MAPPED:
             self.step(SessionInput.RECEIVE_FRAME)
             return
+        window = self.incoming_window
         try:
-            self.incoming_window.on_transfer()
-            link = self._link(transfer.handle, "transfer")
-            if link.state is LinkState.DETACH_SENT:
-                return
-            if not isinstance(link, ReceiverLink):
-                raise NotAllowed(f"transfer came on link '{link.name:.80}', on which we send", Scope.LINK)
-            link.on_transfer(transfer, payload, events)
+            window.on_transfer()
+            link = self.links_by_remote_handle.get(transfer.handle)
+            if link is None or link.state is not DETACH_SENT:
+                if not isinstance(link, ReceiverLink):
+                    link = self._link(transfer.handle, "transfer")
+                    raise NotAllowed(f"transfer came on link '{link.name:.80}', on which we send", Scope.LINK)
+                link.on_transfer(transfer, payload, events)
         except ProtocolError as error:
             self._fail(error, transfer.handle, events)
-        if not self.is_dirty and self.incoming_window.is_low():
+        # What is swallowed behind our detach uses the window up like anything else.
+        if window.is_low and not self.is_dirty:
             self.mark_dirty()
 
     def on_frame(self, performative: Performative, events: list[Event]) -> None:
         """Attach, detach, flow or disposition. Frames for a session that is over are swallowed (part 2.5.5)."""
-        self.step(SessionInput.RECEIVE_FRAME)
         if self.state is not MAPPED:
+            self.step(SessionInput.RECEIVE_FRAME)
             return
         handle: int | None = None
         try:
@@ -476,17 +489,29 @@ class Session:
             )
             output.append(payload)
             return
-        self.pending.append(_PendingTransfer(delivery, payload, message_format, state))
+        self.pending.append(PendingTransfer(delivery, payload, message_format, state))
+        delivery.link.waiting_flow = None
         self.send_pending()
 
     def send_pending(self) -> None:
         """Write what waited for the window, in the order it was sent."""
         pending = self.pending
-        while pending and self.outgoing_window.remote_window > 0:
-            if self._send_part(pending[0]):
+        while pending:
+            first = pending[0]
+            if isinstance(first, PendingTransfer):
+                if self.outgoing_window.remote_window <= 0:
+                    break
+                if self._send_part(first):
+                    pending.popleft()
+            else:
+                assert isinstance(first, PendingFlow)
+                self.write_flow(
+                    first.link.handle, first.delivery_count, first.link_credit, first.available, first.drain
+                )
+                first.link.waiting_flow = None
                 pending.popleft()
 
-    def _send_part(self, waiting: _PendingTransfer) -> bool:
+    def _send_part(self, waiting: PendingTransfer) -> bool:
         """One transfer frame; true when the delivery is complete."""
         offset = waiting.offset
         room = self.connection.peer_max_frame_size - len(self._head(waiting, True, 0))
@@ -499,7 +524,7 @@ class Session:
         waiting.state = None
         return not more
 
-    def _head(self, waiting: _PendingTransfer, more: bool, payload_length: int) -> bytes:
+    def _head(self, waiting: PendingTransfer, more: bool, payload_length: int) -> bytes:
         delivery = waiting.delivery
         link = delivery.link
         if waiting.state is None:
@@ -528,11 +553,20 @@ class Session:
     def drop_pending(self, link: SenderLink) -> None:
         """Forget what a detached link still had waiting."""
         if self.pending:
-            self.pending = deque([waiting for waiting in self.pending if waiting.delivery.link is not link])
+            self.pending = deque([waiting for waiting in self.pending if waiting.link is not link])
+
+    def require_room_for(self, state: DeliveryState) -> None:
+        """Asked before a delivery is settled: its disposition may be written much later, when nobody can be told."""
+        limit = self.connection.peer_max_frame_size - DISPOSITION_HEAD_BYTES
+        if len(state.encoded()) > limit:
+            raise EncodeError(f"a delivery state has at most {limit} bytes in the peer's frames: {state!r:.80}")
 
     def dispose(self, batch: DispositionBatch, delivery_id: int, state: DeliveryState | None, is_settled: bool) -> None:
         batch.add(delivery_id, state, is_settled, self.connection.output)
-        if not self.is_dirty:
+        if isinstance(state, TransactionalState):
+            # Not held back: the discharge that follows is a transfer, written at once, and must not overtake the work.
+            batch.flush(self.connection.output)
+        elif not self.is_dirty:
             self.mark_dirty()
 
     def mark_dirty(self) -> None:
@@ -548,8 +582,19 @@ class Session:
         """Write what was held back to be merged: dispositions, and the window if it ran low."""
         self.is_dirty = False
         self.flush_dispositions()
-        if self.incoming_window.is_low() and self.state is MAPPED:
+        if self.incoming_window.is_low and self.state is MAPPED:
             self.write_flow(None, None, None, None, False)
+
+    def send_flow(self, link: SenderLink, delivery_count: int, link_credit: int, available: int, drain: bool) -> None:
+        """A sender's flow, behind the deliveries of the session that wait for the window: it counts them."""
+        if not self.pending:
+            self.write_flow(link.handle, delivery_count, link_credit, available, drain)
+            return
+        waiting = link.waiting_flow
+        if waiting is None:
+            waiting = link.waiting_flow = PendingFlow(link)
+            self.pending.append(waiting)
+        waiting.update(delivery_count, link_credit, available, drain)
 
     def write_flow(
         self,

@@ -71,6 +71,8 @@ class Settings:
             raise UsageError(f"max_frame_size {max_frame_size} is below {limits.MIN_MAX_FRAME_SIZE_BYTES}")
         if (user is None) != (password is None):
             raise UsageError("user and password come together")
+        _check_plain(user, "user")
+        _check_plain(password, "password")
         self.container_id = container_id
         self.hostname = hostname
         self.max_frame_size = max_frame_size
@@ -88,3 +90,11 @@ class Settings:
         self.is_sasl_required = is_sasl_required
         self.user = user
         self.password = password
+
+
+def _check_plain(text: str | None, what: str) -> None:
+    """PLAIN separates its parts by NUL and writes them as UTF-8 (RFC 4616). The text itself stays out of the error."""
+    if text is None:
+        return
+    if "\x00" in text or any("\ud800" <= character <= "\udfff" for character in text):
+        raise UsageError(f"{what} must be text without NUL and without lone surrogates")

@@ -122,8 +122,9 @@ class SaslInput(enum.Enum):
 _C = ConnectionState
 _CI = ConnectionInput
 
-# DISCARDING is entered from every state in which an open was sent: a malformed frame may come at any time, and the
-# peer's own open, close and whatever it had under way must then be swallowed without comment.
+# DISCARDING is entered from the states in which an open was sent and no close: a malformed frame may come at any time,
+# and the peer's own open, close and whatever it had under way must then be swallowed without comment. A close is the
+# last frame: from CLOSE_SENT no second one is written, whatever comes.
 CONNECTION_TABLE: Final[dict[tuple[ConnectionState, ConnectionInput], ConnectionState]] = {
     (_C.START, _CI.RECEIVE_HEADER): _C.HDR_RCVD,
     (_C.START, _CI.SEND_HEADER): _C.HDR_SENT,
@@ -147,7 +148,6 @@ CONNECTION_TABLE: Final[dict[tuple[ConnectionState, ConnectionInput], Connection
     (_C.CLOSE_RCVD, _CI.SEND_CLOSE): _C.END,
     (_C.CLOSE_SENT, _CI.RECEIVE_FRAME): _C.CLOSE_SENT,
     (_C.CLOSE_SENT, _CI.RECEIVE_CLOSE): _C.END,
-    (_C.CLOSE_SENT, _CI.SEND_CLOSE_ERROR): _C.DISCARDING,
     (_C.DISCARDING, _CI.RECEIVE_OPEN): _C.DISCARDING,
     (_C.DISCARDING, _CI.RECEIVE_FRAME): _C.DISCARDING,
     (_C.DISCARDING, _CI.RECEIVE_CLOSE): _C.END,

@@ -30,12 +30,15 @@ def is_ahead(number: int, other: int) -> bool:
 class IncomingWindow:
     """How many transfers the peer may send us before it hears from us again."""
 
-    __slots__ = ("next_incoming_id", "size", "window")
+    __slots__ = ("is_low", "low_mark", "next_incoming_id", "size", "window")
 
     def __init__(self, size: int) -> None:
         self.size = size
         self.window = size
         self.next_incoming_id = 0
+        # Half used: time to tell the peer that it may go on, before it has to wait.
+        self.low_mark = size // 2
+        self.is_low = False
 
     def on_transfer(self) -> None:
         """Count one transfer. Its number is not compared with ours: the official Python SDK counts deliveries."""
@@ -43,13 +46,12 @@ class IncomingWindow:
             raise WindowViolation(f"more than {self.size} transfers came while the session's incoming window was shut")
         self.window -= 1
         self.next_incoming_id = (self.next_incoming_id + 1) & _MASK
-
-    def is_low(self) -> bool:
-        """Half used: time to tell the peer that it may go on, before it has to wait."""
-        return self.window * 2 <= self.size
+        if self.window <= self.low_mark:
+            self.is_low = True
 
     def reopen(self) -> None:
         self.window = self.size
+        self.is_low = False
 
 
 class OutgoingWindow:
