@@ -96,5 +96,5 @@ def _check_plain(text: str | None, what: str) -> None:
     """PLAIN separates its parts by NUL and writes them as UTF-8 (RFC 4616). The text itself stays out of the error."""
     if text is None:
         return
-    if "\x00" in text or any("\ud800" <= character <= "\udfff" for character in text):
+    if "\x00" in text or any(0xD800 <= ord(character) <= 0xDFFF for character in text):
         raise UsageError(f"{what} must be text without NUL and without lone surrogates")
