@@ -13,12 +13,19 @@ from tandem.amqp import (
     ACCEPTED,
     RELEASED,
     AmqpError,
+    Connection,
+    ConnectionClosed,
+    ConnectionOpened,
     Coordinator,
     Declare,
     Declared,
     Discharge,
+    Event,
+    LinkDetached,
     Modified,
     Rejected,
+    Role,
+    SessionBegun,
     Settings,
     Source,
     Target,
@@ -285,3 +292,31 @@ async def test_the_core_refuses_a_wrong_frame_and_the_client_learns_of_it(relay:
     endpoint.flush()
     with pytest.raises(ProtocolError, match="a frame of 4294967295 bytes came"):
         await client.sender("queue")
+
+
+async def test_links_attached_and_detached_in_one_write_harm_nobody(relay: Relay) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", relay.server.port)
+    core = Connection(Role.CLIENT, Settings("hasty"))
+
+    async def until(kind: type[Event]) -> None:
+        events: list[Event] = []
+        while not any(isinstance(event, kind) for event in events):
+            writer.write(core.data_to_send())
+            events = core.receive(await reader.read(65_536))
+
+    core.open(sasl=False)
+    await until(ConnectionOpened)
+    session = core.begin()
+    await until(SessionBegun)
+    for link in (
+        session.attach_sender("one", Target("queue")),
+        session.attach_receiver("two", Source("queue")),
+        session.attach_sender("three", Target(None)),
+        session.attach_sender("four", Coordinator()),
+    ):
+        link.detach()
+    await until(LinkDetached)
+    core.close()
+    await until(ConnectionClosed)
+    writer.close()
+    await writer.wait_closed()

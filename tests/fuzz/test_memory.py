@@ -31,8 +31,8 @@ DECODED_PER_BYTE: Final = 128
 UNREAD_PER_BYTE: Final = 24
 # Bytes of an unsettled delivery beside its payload.
 UNSETTLED_BYTES: Final = 400
-# Bytes that one fuzz input may cost at its peak, whatever the target: two connections and 2 KB decoded.
-PER_INPUT_BYTES: Final = 2_000_000
+# Bytes that one fuzz input may cost at its peak, whatever the target: two connections, and 2 KB decoded at that price.
+PER_INPUT_BYTES: Final = 300_000
 
 _CONTENT: Final = 16_384
 

@@ -281,15 +281,15 @@ def test_nothing_is_written_behind_a_close_whatever_the_application_does() -> No
     inward.settle(delivery)
     outward.settle(sent, ACCEPTED)
     outward.drained()
+    inward.grant(5)
+    inward.detach()
+    asked.accept()
+    asked.accept(reply)
+    asked.refuse(ResourceLimitExceeded("no"))
     for call in (
-        lambda: inward.grant(5),
         inward.write_flow,
-        inward.detach,
         lambda: outward.send(b"m"),
         outward.write_flow,
-        asked.accept,
-        lambda: asked.accept(reply),
-        lambda: asked.refuse(ResourceLimitExceeded("no")),
         session.end,
         lambda: session.attach_sender("x", Target("q")),
         lambda: session.attach_receiver("x", Source("q")),

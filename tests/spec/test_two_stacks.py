@@ -194,6 +194,7 @@ class TwoStacks(RuleBasedStateMachine):
         for side in self.sides:
             assert all(sender.credit >= 0 for sender in side.senders())
             assert all(receiver.credit >= 0 for receiver in side.receivers())
+            assert all(receiver.flow_state.overrun == 0 for receiver in side.receivers())
             assert all(session.outgoing_window.remote_window >= 0 for session in side.sessions())
 
     # --- the applications -----------------------------------------------------------------------------------
@@ -233,7 +234,8 @@ class TwoStacks(RuleBasedStateMachine):
     @rule(which=picks, credit=st.integers(min_value=0, max_value=MAX_CREDIT), drain=st.booleans())
     def grant(self, which: int, credit: int, drain: bool) -> None:
         link = pick(self.sides[0].receivers() + self.sides[1].receivers(), which)
-        if link is not None:
+        # Never less than what is out: a smaller grant crosses deliveries, and drains, that it did not allow for.
+        if link is not None and credit >= link.credit:
             link.grant(credit, drain=drain)
 
     @rule(

@@ -171,7 +171,7 @@ def _follow_link(handles: set[int], performative: Performative) -> None:
         assert performative.next_incoming_id is not None
     else:
         assert isinstance(performative, Disposition)
-        assert performative.last is not None
+        assert performative.last is not None, "a disposition is written without its last"
 
 
 def _audit(value: object) -> None:

@@ -225,9 +225,17 @@ def test_a_flow_without_a_count_says_nothing_of_the_drain() -> None:
     assert (state.credit, state.is_draining) == (10, True)
 
 
-@pytest.mark.parametrize("count", [11, 2**31, MAX_UINT])
-def test_a_count_that_credit_does_not_allow_is_not_believed(count: int) -> None:
-    # Beyond the credit, or from before the last deliveries: such a flow crossed them.
+@spec("amqp:2.6.7")
+def test_a_drained_flow_that_crosses_a_smaller_grant_leaves_the_counts_equal() -> None:
+    state = ReceiverCredit()
+    state.grant(10, True)
+    state.grant(0, False)
+    assert not state.on_flow(10)
+    assert (state.credit, state.delivery_count) == (0, 10)
+
+
+@pytest.mark.parametrize("count", [2**31, MAX_UINT])
+def test_a_count_behind_ours_is_not_believed(count: int) -> None:
     state = ReceiverCredit()
     state.grant(10, True)
     assert not state.on_flow(count)

@@ -75,14 +75,17 @@ class ReceiverCredit:
             self.overrun += 1
 
     def on_flow(self, delivery_count: int | None) -> bool:
-        """Take the sender's count; true when it says that it has nothing more for a drain."""
+        """Take the sender's count; true when it says that it has nothing more for a drain.
+
+        It may be ahead by more than the credit: a drained flow can cross a smaller grant. A count behind ours, which
+        no sender should have, is left alone.
+        """
         if delivery_count is None:
             return False
-        advance = distance(delivery_count, self.delivery_count)
-        if advance > self.credit:
+        if delivery_count != self.delivery_count and not is_ahead(delivery_count, self.delivery_count):
             return False
+        self.credit = max(0, self.credit - distance(delivery_count, self.delivery_count))
         self.delivery_count = delivery_count
-        self.credit -= advance
         was_drained = self.is_draining and self.credit == 0
         if was_drained:
             self.is_draining = False

@@ -67,6 +67,14 @@ class Link:
     def is_attached(self) -> bool:
         return self.state is ATTACHED
 
+    @property
+    def is_gone(self) -> bool:
+        """Detached from either side. What the application still says on it is said to nobody, and does nothing.
+
+        It cannot know better: a peer may attach, send and detach in one write, and all of it is reported at once.
+        """
+        return self.state is LinkState.DETACHED or self.state is LinkState.DETACH_SENT
+
     def require_attached(self, what: str) -> None:
         if self.state is not ATTACHED:
             raise StateError(f"link '{self.name}' cannot {what} in state {self.state.value}")
@@ -85,7 +93,7 @@ class Link:
         Modes and termini are repeated exactly: clients compare them with what they asked for.
         """
         asked = self.attach
-        if asked is None or self.state is not LinkState.ATTACH_RCVD:
+        if asked is None:
             raise StateError(f"the peer asked for no attach of link '{self.name}' (state {self.state.value})")
         return Attach(
             self.name,
@@ -99,20 +107,29 @@ class Link:
         )
 
     def accept(self, reply: Attach | None = None) -> None:
-        """Answer the peer's attach with ours."""
-        echo = self.attach_reply()
+        """Answer the peer's attach with ours. A link that is gone needs no answer any more."""
+        if self.is_gone:
+            return
+        self._require_unanswered()
         if reply is None:
-            reply = echo
+            reply = self.attach_reply()
         # Written first: what cannot be encoded must leave the attach unanswered.
         self.session.write(reply)
         self.step(LinkInput.SEND_ATTACH)
         self.on_accept(reply)
+
+    def _require_unanswered(self) -> None:
+        if self.state is not LinkState.ATTACH_RCVD:
+            raise StateError(f"the peer waits for no answer on link '{self.name}' (state {self.state.value})")
 
     def on_accept(self, reply: Attach) -> None:
         """What a direction does with its own attach."""
 
     def refuse(self, error: ProtocolError | AmqpError) -> None:
         """Answer the peer's attach with one that has neither source nor target, then detach (part 2.6.3)."""
+        if self.is_gone:
+            return
+        self._require_unanswered()
         reply = self.attach_reply()
         reply.source = None
         reply.target = None
@@ -122,6 +139,8 @@ class Link:
 
     def detach(self, error: ProtocolError | AmqpError | None = None) -> None:
         """Close the link, with a reason or without. The peer's answer arrives as `LinkDetached`."""
+        if self.is_gone:
+            return
         if self.state is not ATTACHED and self.state is not LinkState.ATTACH_SENT:
             raise StateError(f"link '{self.name}' cannot be detached in state {self.state.value}")
         self.write_detach(error)
@@ -237,6 +256,8 @@ class SenderLink(Link):
 
     def forget_deliveries(self) -> None:
         self.session.drop_pending(self)
+        # Nobody should be tempted to send.
+        self.flow_state.credit = 0
         for delivery_id in self.unsettled:
             del self.session.outgoing_unsettled[delivery_id]
         self.unsettled.clear()
@@ -280,6 +301,8 @@ class ReceiverLink(Link):
 
     def grant(self, credit: int, *, drain: bool = False) -> None:
         """Let the peer have `credit` deliveries from now on, in place of what it had."""
+        if self.is_gone:
+            return
         self.require_attached("grant credit")
         if not 0 <= credit <= MAX_UINT:
             raise EncodeError(f"credit is from 0 to {MAX_UINT}, not {credit}")

@@ -291,7 +291,7 @@ class Session:
             handle = self._free_handle(attach.handle)
         except StateError as error:
             # Only a peer with a handle-max below the number of links it attaches gets here.
-            raise InvalidField(f"begin.handle-max leaves no handle to answer an attach: {error}") from error
+            raise InvalidField(f"no handle is left to answer an attach: {error}", Scope.SESSION) from error
         if attach.role is SENDER:
             return ReceiverLink(self, attach.name, handle)
         return SenderLink(self, attach.name, handle)

@@ -1,0 +1,54 @@
+"""The examples of the README are programs that run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+
+def test_the_readme_has_examples() -> None:
+    assert len(EXAMPLES) == 2
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_an_example_of_the_readme_runs(number: int) -> None:
+    run = subprocess.run(
+        [sys.executable, "-W", "error", "-c", EXAMPLES[number]], capture_output=True, text=True, check=False
+    )
+    assert run.stderr == ""
+    assert run.returncode == 0
+
+
+def test_the_first_example_is_a_server_that_our_client_can_send_to(capsys: pytest.CaptureFixture[str]) -> None:
+    from tandem.amqp import ACCEPTED, Connection, DispositionReceived, Event, Role, Settings, Target
+
+    names: dict[str, object] = {}
+    exec(EXAMPLES[0], names)
+    on_data = names["on_data"]
+    assert callable(on_data)
+    client = Connection(Role.CLIENT, Settings("client"))
+    client.open()
+
+    def exchange() -> list[Event]:
+        events: list[Event] = []
+        while data := client.data_to_send():
+            events += client.receive(on_data(data))
+        return events
+
+    exchange()
+    session = client.begin()
+    exchange()
+    link = session.attach_sender("link", Target("queue"))
+    exchange()
+    link.send(b"\x00\x53\x75\xa0\x02hi")
+    (event,) = exchange()
+    assert isinstance(event, DispositionReceived)
+    assert event.state is ACCEPTED
+    assert capsys.readouterr().out == "7 bytes\n"
