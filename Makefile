@@ -64,11 +64,13 @@ check: setup ## format, lint, types, layers, generated docs
 	$(PY) -m tools.generate_docs --check
 
 test: setup peers ## all tests, then those of tandem.amqp again in the interpreted form, with their coverage
-	$(PY) -m pytest tests
+	$(PY) -m pytest -q tests
+	TANDEM_PURE=1 $(PY) -m pytest -q -m hypothesis $(CORE_TESTS)
 	@$(MAKE) --no-print-directory coverage
 
-coverage: $(VENV)/.stamp-dev ## branch coverage of tandem.amqp, which must be 100 %
-	TANDEM_PURE=1 $(BIN)/coverage run -m pytest $(CORE_TESTS)
+# Property tests are not traced: they would take most of the time, and coverage must not hang on what they happen to draw.
+coverage: $(VENV)/.stamp-dev ## branch coverage of tandem.amqp by its plain tests, which must be 100 %
+	TANDEM_PURE=1 $(BIN)/coverage run -m pytest -q -m 'not hypothesis' $(CORE_TESTS)
 	$(BIN)/coverage report
 
 coverage-of-mission: $(VENV)/.stamp-dev ## the lines of docs/mission.md that no test names

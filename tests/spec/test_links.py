@@ -548,3 +548,11 @@ def test_a_flow_of_a_sender_that_grants_itself_credit_is_ignored() -> None:
     link = peer.attach_sender(credit=2)
     assert peer.flow(0, 10_000) == []
     assert link.credit == 2
+
+
+@spec("amqp:2.6.3")
+def test_an_attach_that_nobody_asked_for_cannot_be_echoed() -> None:
+    _, session = session_client()
+    link = session.attach_sender("out", Target("q"))
+    with pytest.raises(StateError, match="asked for no attach"):
+        link.attach_reply()

@@ -731,3 +731,8 @@ def test_a_described_application_property_is_kept() -> None:
     message = Message(encode_message(application_properties={"uri": uri, "letter": Char("x"), "small": UByte(1)}))
     assert is_same(message.application_properties, {"uri": uri, "letter": Char("x"), "small": UByte(1)})
     assert locate(message.payload).bare() == message.payload
+
+
+def test_equal_headers_and_properties_hash_alike() -> None:
+    assert len({Header(durable=True), Header(durable=True), Header()}) == 2
+    assert len({Properties(message_id="m"), Properties(message_id="m"), Properties()}) == 2
