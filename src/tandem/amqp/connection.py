@@ -239,10 +239,10 @@ class Connection:
             self.idle.heard_at_ms = now_ms
         if self.input_buffer:
             # One buffer and no list of pieces, which for a peer that writes byte by byte would weigh twenty times more.
-            self.input_buffer += data
-            if len(self.input_buffer) < self.input_wanted:
+            if len(self.input_buffer) + len(data) < self.input_wanted:
+                self.input_buffer += data
                 return events
-            data = bytes(self.input_buffer)
+            data = bytes(self.input_buffer) + data
             self.input_buffer.clear()
         try:
             offset = self._parse(data)
@@ -265,7 +265,9 @@ class Connection:
                     continue
                 if self._is_decision_due(end - offset):
                     break
-            size, data_offset, kind, channel = _unpack_frame_header(data, offset)
+            # Annotated, or the compiled form would take the four for objects of any kind and compare them as such.
+            header: tuple[int, int, int, int] = _unpack_frame_header(data, offset)
+            size, data_offset, kind, channel = header
             body = data_offset * 4
             if size > self.max_frame_size:
                 raise FramingError(f"a frame of {size} bytes came, the limit is {self.max_frame_size} bytes")
