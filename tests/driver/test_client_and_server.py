@@ -320,3 +320,4 @@ async def test_links_attached_and_detached_in_one_write_harm_nobody(relay: Relay
     await until(ConnectionClosed)
     writer.close()
     await writer.wait_closed()
+    assert not relay.queue("queue").consumers

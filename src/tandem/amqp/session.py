@@ -438,7 +438,8 @@ class Session:
                 event.deliveries.append(delivery)
 
     def _on_sender_disposition(self, first: int, last: int, disposition: Disposition, events: list[Event]) -> None:
-        """The sender's word on what it sent us."""
+        """The sender's word on what it sent us. The same as above on other types: a shared form would lose them, and
+        with them the native code for what happens once per message."""
         unsettled = self.incoming_unsettled
         event: SettlementReceived | None = None
         for delivery_id in _named(first, last, unsettled):
