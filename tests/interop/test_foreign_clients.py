@@ -2,52 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tandem.driver import run
-from tandem.testing import Relay
 from tests.interop.peers.available import require_proton_client, require_rhea_client
 from tests.interop.peers.features import BROKER_FEATURES, FEATURES, FeatureResult, run_client
+from tests.interop.relay_thread import PASSWORD, RelayThread
 from tests.markers import spec
 
 RELAY_FEATURES = [feature for feature in FEATURES if feature not in BROKER_FEATURES]
-PASSWORD = "guest"
-
-
-class RelayThread:
-    """A relay on an event loop in a thread of its own: the client programs block this one."""
-
-    def __init__(self) -> None:
-        self._ready = threading.Event()
-        self._thread = threading.Thread(target=lambda: run(self._serve()))
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopped: asyncio.Event | None = None
-        self.port = 0
-
-    async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._stopped = asyncio.Event()
-        relay = Relay(password=PASSWORD)
-        self.port = await relay.start()
-        self._ready.set()
-        await self._stopped.wait()
-        await relay.close()
-
-    def __enter__(self) -> RelayThread:
-        self._thread.start()
-        self._ready.wait()
-        return self
-
-    def __exit__(self, *reason: object) -> None:
-        assert self._loop is not None
-        assert self._stopped is not None
-        self._loop.call_soon_threadsafe(self._stopped.set)
-        self._thread.join()
 
 
 def _results(command: Sequence[str | Path]) -> dict[str, FeatureResult]:
