@@ -56,6 +56,12 @@ MAX_CREDIT_OVERRUN_DELIVERIES: Final = 10_000
 # payload; past this the session ends with amqp:resource-limit-exceeded.
 MAX_UNSETTLED_DELIVERIES: Final = 65_536
 
+# Bytes. Payloads that arrived on one connection and whose outcome the application has not told yet. Past it nothing
+# fails: the connection says that it is saturated, and the driver stops reading from that peer until the application
+# has caught up, so that a slow disk or a sender that ignores credit costs time and not memory. 64 MiB are 65,536
+# messages of 1 KB.
+MAX_UNDECIDED_BYTES: Final = 67_108_864
+
 # Bytes. The sum of all transfers of one delivery, unless the link sets its own max-message-size. Service: 262,144
 # (Standard) to 104,857,600 (Premium).
 MAX_MESSAGE_SIZE_BYTES: Final = 104_857_600

@@ -13,6 +13,7 @@ from tandem.amqp import (
     ACCEPTED,
     RELEASED,
     AmqpError,
+    AuthenticationRequested,
     Connection,
     ConnectionClosed,
     ConnectionOpened,
@@ -21,8 +22,11 @@ from tandem.amqp import (
     Declared,
     Discharge,
     Event,
+    IncomingDelivery,
+    LinkAttached,
     LinkDetached,
     Modified,
+    ReceiverLink,
     Rejected,
     Role,
     SessionBegun,
@@ -34,7 +38,7 @@ from tandem.amqp import (
 from tandem.amqp.connection import AMQP_HEADER
 from tandem.amqp.message import encode_message
 from tandem.amqp.sasl import SASL_HEADER
-from tandem.driver import Client, Receiver
+from tandem.driver import Client, Endpoint, Receiver, Server
 from tandem.driver.loop import new_event_loop, run
 from tandem.errors import ProtocolError, RemoteError, UnauthorizedAccess
 from tandem.testing import Relay
@@ -321,3 +325,57 @@ async def test_links_attached_and_detached_in_one_write_harm_nobody(relay: Relay
     writer.close()
     await writer.wait_closed()
     assert not relay.queue("queue").consumers
+
+
+class Undecided:
+    """An application that accepts links and decides nothing until it is told to."""
+
+    def __init__(self) -> None:
+        self.deliveries: list[IncomingDelivery] = []
+        self.endpoint: Endpoint | None = None
+
+    def on_events(self, endpoint: Endpoint, events: list[Event]) -> None:
+        self.endpoint = endpoint
+        for event in events:
+            if isinstance(event, AuthenticationRequested):
+                endpoint.connection.accept_authentication()
+            elif isinstance(event, LinkAttached):
+                assert isinstance(event.link, ReceiverLink)
+                event.link.accept()
+                event.link.grant(1_000)
+            elif isinstance(event, IncomingDelivery):
+                self.deliveries.append(event)
+
+    def on_writable(self, endpoint: Endpoint) -> None: ...
+
+    def on_lost(self, endpoint: Endpoint) -> None: ...
+
+    def decide(self) -> None:
+        assert self.endpoint is not None
+        for delivery in self.deliveries:
+            delivery.link.settle(delivery)
+        self.deliveries.clear()
+        self.endpoint.flush()
+
+
+async def test_a_peer_is_not_read_from_while_the_application_cannot_keep_up() -> None:
+    limit, size, count = 1_000_000, 100_000, 200
+    application = Undecided()
+    server = Server(Settings("server", max_undecided_bytes=limit), lambda: application)
+    await server.start()
+    async with await Client.connect("127.0.0.1", server.port, Settings("client")) as client:
+        sender = await client.sender("queue")
+        sending = asyncio.gather(*(sender.send(encode_message(data=b"x" * size)) for _ in range(count)))
+        held = decided = 0
+        while not sending.done():
+            await asyncio.sleep(0.005)
+            waiting = len(application.deliveries)
+            held = max(held, waiting * size)
+            (endpoint,) = server.endpoints
+            if endpoint.connection.is_saturated or decided + waiting == count:
+                decided += waiting
+                application.decide()
+        assert await sending == [ACCEPTED] * count
+    await server.close()
+    # One read may bring more than is left of the limit, and no more than that comes.
+    assert limit < held < limit + 600_000

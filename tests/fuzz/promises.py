@@ -275,6 +275,12 @@ def check_books(connection: Connection) -> None:
             connection.incomplete_bytes == incomplete, f"{connection.incomplete_bytes} bytes should be {incomplete}"
         )
         promise(incomplete <= settings.max_incomplete, f"{incomplete} bytes of incomplete deliveries are kept")
+        undecided = sum(
+            delivery.undecided_bytes
+            for session in connection.sessions.values()
+            for delivery in session.incoming_unsettled.values()
+        )
+        promise(connection.undecided_bytes == undecided, f"{connection.undecided_bytes} bytes should be {undecided}")
 
 
 def _check_session(session: Session) -> int:

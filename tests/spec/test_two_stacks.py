@@ -292,6 +292,7 @@ class TwoStacks(RuleBasedStateMachine):
             assert side.connection.is_finished
             assert side.reader.is_closed
             assert side.connection.incomplete_bytes == 0
+            assert side.connection.undecided_bytes == 0
 
 
 TwoStacks.TestCase.settings = settings(

@@ -21,6 +21,7 @@ def test_what_is_not_given_is_the_limit_of_the_same_name() -> None:
     assert settings.outgoing_window == limits.OUTGOING_WINDOW_TRANSFERS
     assert settings.max_message_size == limits.MAX_MESSAGE_SIZE_BYTES
     assert settings.max_incomplete == limits.MAX_INCOMPLETE_BYTES
+    assert settings.max_undecided_bytes == limits.MAX_UNDECIDED_BYTES
     assert settings.max_unsettled == limits.MAX_UNSETTLED_DELIVERIES
     assert settings.max_credit_overrun == limits.MAX_CREDIT_OVERRUN_DELIVERIES
     assert settings.hostname is None
@@ -44,6 +45,7 @@ def test_what_is_given_is_kept() -> None:
         max_incomplete=7,
         max_unsettled=8,
         max_credit_overrun=9,
+        max_undecided_bytes=10,
         properties={"product": "test"},
         sasl_mechanisms=(PLAIN,),
         is_sasl_required=True,
@@ -54,7 +56,7 @@ def test_what_is_given_is_kept() -> None:
     assert (settings.max_frame_size, settings.channel_max, settings.handle_max) == (512, 1, 2)
     assert (settings.idle_timeout_ms, settings.incoming_window, settings.outgoing_window) == (3, 4, 5)
     assert (settings.max_message_size, settings.max_incomplete) == (6, 7)
-    assert (settings.max_unsettled, settings.max_credit_overrun) == (8, 9)
+    assert (settings.max_unsettled, settings.max_credit_overrun, settings.max_undecided_bytes) == (8, 9, 10)
     assert (settings.sasl_mechanisms, settings.is_sasl_required) == ((PLAIN,), True)
     assert (settings.user, settings.password) == ("u", "p")
 

@@ -105,6 +105,7 @@ class Connection:
         "sessions_by_remote_channel",
         "settings",
         "state",
+        "undecided_bytes",
     )
 
     def __init__(self, role: Role, settings: Settings) -> None:
@@ -134,6 +135,8 @@ class Connection:
         self.is_broken = False
         # What deliveries of several transfers hold while they are incomplete, over all links.
         self.incomplete_bytes = 0
+        # What deliveries brought whose outcome the application has not told, over all links.
+        self.undecided_bytes = 0
         # Input that does not make a whole frame yet, and how much is needed to go on.
         self.input_buffer = bytearray()
         self.input_wanted = HEADER_BYTES
@@ -148,6 +151,11 @@ class Connection:
     def is_finished(self) -> bool:
         """Nothing more will come of it: write what `data_to_send` gives, and hang up."""
         return self.is_broken or self.state is ConnectionState.END
+
+    @property
+    def is_saturated(self) -> bool:
+        """The peer sends faster than the application decides: read nothing more until this is false again."""
+        return self.undecided_bytes > self.settings.max_undecided_bytes
 
     def open(self, *, sasl: bool = True) -> None:
         """Client: start. With `sasl` (what nearly every server wants) the handshake comes first."""

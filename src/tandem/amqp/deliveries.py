@@ -25,6 +25,7 @@ class IncomingDelivery(Event):
         "message_format",
         "payload",
         "state",
+        "undecided_bytes",
     )
 
     def __init__(
@@ -44,6 +45,8 @@ class IncomingDelivery(Event):
         self.is_settled = is_settled
         self.state = state
         self.payload = payload
+        # What it counts for in the connection's books until the application has told its outcome.
+        self.undecided_bytes = 0
         # Whatever the application wants to find again when the delivery is updated.
         self.context: object = None
 

@@ -328,6 +328,8 @@ class ReceiverLink(Link):
             return
         if state is not None and state is not ACCEPTED and state is not RELEASED:
             session.require_room_for(state)
+        session.connection.undecided_bytes -= delivery.undecided_bytes
+        delivery.undecided_bytes = 0
         if is_settled:
             self.unsettled.remove(delivery_id)
             del session.incoming_unsettled[delivery_id]
@@ -408,6 +410,8 @@ class ReceiverLink(Link):
             raise InvalidField(f"transfer.delivery-id {delivery_id} is in use by an unsettled delivery", Scope.SESSION)
         unsettled[delivery_id] = delivery
         self.unsettled.add(delivery_id)
+        delivery.undecided_bytes = len(delivery.payload)
+        self.session.connection.undecided_bytes += delivery.undecided_bytes
 
     def _continue(self, partial: _Partial, transfer: Transfer, payload: bytes, events: list[Event]) -> None:
         """Add one frame to a delivery of several."""
@@ -486,6 +490,7 @@ class ReceiverLink(Link):
     def forget_deliveries(self) -> None:
         if self.partial is not None:
             self._drop_partial(self.partial)
+        session = self.session
         for delivery_id in self.unsettled:
-            del self.session.incoming_unsettled[delivery_id]
+            session.connection.undecided_bytes -= session.incoming_unsettled.pop(delivery_id).undecided_bytes
         self.unsettled.clear()

@@ -451,6 +451,7 @@ class Session:
             if disposition.settled:
                 del unsettled[delivery_id]
                 delivery.link.unsettled.discard(delivery_id)
+                self.connection.undecided_bytes -= delivery.undecided_bytes
                 delivery.is_settled = True
             if event is None or event.link is not delivery.link:
                 event = SettlementReceived(delivery.link, [delivery], disposition.state, disposition.settled)

@@ -34,6 +34,7 @@ class Settings:
         "max_frame_size",
         "max_incomplete",
         "max_message_size",
+        "max_undecided_bytes",
         "max_unsettled",
         "outgoing_window",
         "password",
@@ -56,6 +57,7 @@ class Settings:
         max_message_size: int = limits.MAX_MESSAGE_SIZE_BYTES,
         max_incomplete: int = limits.MAX_INCOMPLETE_BYTES,
         max_unsettled: int = limits.MAX_UNSETTLED_DELIVERIES,
+        max_undecided_bytes: int = limits.MAX_UNDECIDED_BYTES,
         max_credit_overrun: int = limits.MAX_CREDIT_OVERRUN_DELIVERIES,
         properties: dict[object, object] | None = None,
         sasl_mechanisms: tuple[str, ...] = SERVER_MECHANISMS,
@@ -84,6 +86,7 @@ class Settings:
         self.max_message_size = max_message_size
         self.max_incomplete = max_incomplete
         self.max_unsettled = max_unsettled
+        self.max_undecided_bytes = max_undecided_bytes
         self.max_credit_overrun = max_credit_overrun
         self.properties = properties
         self.sasl_mechanisms = sasl_mechanisms

@@ -44,6 +44,7 @@ class Endpoint(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms = 0
         self._is_flush_scheduled = False
+        self._is_held_back = False
         self.lost: asyncio.Future[None] = self._loop.create_future()
 
     def now_ms(self) -> int:
@@ -71,15 +72,25 @@ class Endpoint(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.is_congested = True
-        if self._transport is not None:
-            self._transport.pause_reading()
+        self._choose_reading()
 
     def resume_writing(self) -> None:
         self.is_congested = False
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
             self.application.on_writable(self)
             self.flush()
+
+    def _choose_reading(self) -> None:
+        """Read from the peer, unless it does not read from us or sends more than the application can settle."""
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        is_held_back = self.is_congested or self.connection.is_saturated
+        if is_held_back and not self._is_held_back:
+            transport.pause_reading()
+        elif self._is_held_back and not is_held_back:
+            transport.resume_reading()
+        self._is_held_back = is_held_back
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -110,6 +121,7 @@ class Endpoint(asyncio.Protocol):
         if self.connection.is_finished:
             self._hang_up(transport)
         else:
+            self._choose_reading()
             self._arm()
 
     def _hang_up(self, transport: asyncio.Transport) -> None:
