@@ -57,3 +57,16 @@ def test_messages_sent_settled_are_decided_when_they_come() -> None:
     peer.attach_sender()
     peer.transfer(0, 0, b"x" * 1_000, settled=True)
     assert not peer.connection.is_saturated
+
+
+@spec("amqp:2.6.12")
+def test_a_stale_delivery_does_not_settle_the_one_that_took_over_its_id() -> None:
+    peer = session_server()
+    peer.attach_sender()
+    stale = only(peer.transfer(0, 7, b"old"), IncomingDelivery)
+    peer.send(Disposition(SENDER, 7, 7, True, ACCEPTED))
+    fresh = only(peer.transfer(0, 7, b"new"), IncomingDelivery)
+    stale.link.settle(stale)
+    assert not fresh.is_settled
+    assert peer.connection.undecided_bytes == 3
+    assert peer.connection.data_to_send() == b""

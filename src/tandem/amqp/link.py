@@ -227,7 +227,7 @@ class SenderLink(Link):
         """Settle what we sent, usually as the echo of the receiver's outcome. Settling twice does nothing."""
         session = self.session
         delivery_id = delivery.delivery_id
-        if delivery_id not in self.unsettled:
+        if delivery.link is not self or session.outgoing_unsettled.get(delivery_id) is not delivery:
             return
         if state is not None and state is not ACCEPTED and state is not RELEASED:
             session.require_room_for(state)
@@ -324,7 +324,8 @@ class ReceiverLink(Link):
         """
         session = self.session
         delivery_id = delivery.delivery_id
-        if delivery_id not in self.unsettled:
+        # By identity: once the sender has settled it, it may use the id for another delivery.
+        if delivery.link is not self or session.incoming_unsettled.get(delivery_id) is not delivery:
             return
         if state is not None and state is not ACCEPTED and state is not RELEASED:
             session.require_room_for(state)
