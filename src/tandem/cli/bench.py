@@ -15,7 +15,7 @@ from tandem.bench import amqp
 
 app = typer.Typer(no_args_is_help=True, help="Side-by-side benchmarks: ratios from one run on one machine.")
 
-MODE_NAMES = {"send": "sends/s", "recv": "deliveries/s", "both": "both at once, messages/s"}
+MODE_NAMES = {"send": "sends/s", "recv": "deliveries/s", "both": "both at once, /s"}
 
 
 @app.callback()
@@ -79,10 +79,11 @@ def _codec_table(codec: dict[str, dict[str, float]]) -> Table:
 
 
 def _relay_table(relays: list[amqp.Measurement], body_bytes: int) -> Table:
-    table = Table(title=f"Relay in memory over loopback, {body_bytes} byte messages")
+    table = Table(title=f"Relay in memory over loopback, {body_bytes} byte messages: python-qpid-proton and tandem")
     table.add_column("")
     for relay in relays:
-        table.add_column(relay.name, justify="right")
+        # Two words would wrap in a terminal of 80 columns.
+        table.add_column(relay.name.removeprefix("tandem "), justify="right", no_wrap=True)
     baseline = next((relay for relay in relays if relay.name == "python-qpid-proton"), None)
     for mode, name in MODE_NAMES.items():
         cells: list[str] = []
