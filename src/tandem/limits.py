@@ -19,6 +19,10 @@ MAX_FRAME_SIZE_BEFORE_OPEN_BYTES: Final = 8_192
 # connection buffers at most one frame. Service: 65,536.
 MAX_FRAME_SIZE_BYTES: Final = 1_048_576
 
+# Bytes. A performative without its payload. An attach is kept, decoded, for as long as its link lives, and may take a
+# hundred times its size then; honest ones have some hundred bytes. Service: 65,536, as for any frame.
+MAX_PERFORMATIVE_BYTES: Final = 65_536
+
 # Bytes. The smallest max-frame-size a peer may advertise (AMQP 1.0 part 2.7.1).
 MIN_MAX_FRAME_SIZE_BYTES: Final = 512
 

@@ -10,11 +10,12 @@ from tandem.amqp.connection import AMQP_HEADER, Connection, Role
 from tandem.amqp.deliveries import IncomingDelivery
 from tandem.amqp.encode import encode, encode_described_list
 from tandem.amqp.events import ConnectionFailed, ConnectionOpened
-from tandem.amqp.performatives import Attach, Begin, Close, Flow, Open, Transfer
+from tandem.amqp.performatives import SENDER, Attach, Begin, Close, Flow, Open, Transfer
 from tandem.amqp.sasl import SASL_HEADER
 from tandem.amqp.settings import Settings
+from tandem.amqp.terminus import Source, Target
 from tandem.amqp.types import Described, Symbol
-from tandem.errors import DecodeError, FramingError, InvalidField, NotAllowed, UnauthorizedAccess
+from tandem.errors import DecodeError, FramingError, InvalidField, NotAllowed, ResourceLimitExceeded, UnauthorizedAccess
 from tandem.limits import MAX_FRAME_SIZE_BEFORE_OPEN_BYTES, MAX_NAME_CHARACTERS
 from tests.markers import spec
 from tests.spec.raw_peer import RawPeer, only, opened_client, opened_server, server, session_server
@@ -280,3 +281,11 @@ def test_a_second_open_closes_the_connection() -> None:
     peer = opened_server()
     peer.send(Open("raw"))
     peer.expect_close(NotAllowed)
+
+
+@spec("amqp:2.3")
+def test_a_performative_larger_than_any_honest_one_is_not_kept() -> None:
+    peer = session_server()
+    properties: dict[object, object] = {Symbol("padding"): b"x" * 65_536}
+    peer.send(Attach("link", 0, SENDER, 0, 0, Source(), Target("q"), initial_delivery_count=0, properties=properties))
+    peer.expect_close(ResourceLimitExceeded)

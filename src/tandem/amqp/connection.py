@@ -366,6 +366,10 @@ class Connection:
                     self._session(channel, "flow", decode_flow(data, start, end), b"")
                     return
         performative, stop = decode_performative(data, start, end)
+        if stop - start > limits.MAX_PERFORMATIVE_BYTES:
+            raise ResourceLimitExceeded(
+                f"a performative of {stop - start} bytes came, the limit is {limits.MAX_PERFORMATIVE_BYTES}"
+            )
         self._on_performative(channel, performative, data[stop:end])
 
     def _session(self, channel: int, what: str, performative: Performative, payload: bytes) -> None:
