@@ -5,6 +5,10 @@
     │   ├── EncodeError                 a value does not fit the AMQP type it was given
     │   └── StateError                  the call is not possible in this state (no credit, link detached, ...)
     ├── RemoteError                     what the peer told us: its condition and description
+    ├── ConfigurationError              a setting that cannot be: names the setting, its value and what is allowed
+    ├── StoreError                      the data directory cannot be used
+    │   ├── StoreFailed                 a write or an fsync failed: the process must stop, nothing more is acknowledged
+    │   └── StoreCorrupt                what is on disk contradicts itself: `tandem check` says where
     └── ProtocolError                   goes onto the wire: condition, description, scope
         ├── DecodeError                 amqp:decode-error                 connection
         ├── FramingError                amqp:connection:framing-error     connection
@@ -23,7 +27,23 @@
         ├── MessageSizeExceeded         amqp:link:message-size-exceeded   link
         ├── LinkStolen                  amqp:link:stolen                  link
         ├── NotFound                    amqp:not-found                    link
-        └── TransactionUnknownId        amqp:transaction:unknown-id       delivery
+        ├── EntityDisabled              com.microsoft:entity-disabled     link
+        ├── EntityAlreadyExists         com.microsoft:entity-already-exists link
+        ├── SessionCannotBeLocked       com.microsoft:session-cannot-be-locked link
+        ├── SessionLockLost             com.microsoft:session-lock-lost   link
+        ├── OperationTimeout            com.microsoft:timeout             link
+        ├── InvalidToken                com.microsoft:auth-failed         delivery
+        ├── ServerBusy                  com.microsoft:server-busy         delivery
+        ├── QuotaExceeded               amqp:resource-limit-exceeded      delivery
+        ├── MessageLockLost             com.microsoft:message-lock-lost   delivery
+        ├── MessageNotFound             com.microsoft:message-not-found   delivery
+        ├── SessionNotFound             com.microsoft:session-not-found   delivery
+        ├── ArgumentError               com.microsoft:argument-error      delivery
+        │   └── ArgumentOutOfRange      com.microsoft:argument-out-of-range delivery
+        ├── OperationNotImplemented     amqp:not-implemented              delivery
+        ├── TransactionUnknownId        amqp:transaction:unknown-id       delivery
+        ├── TransactionTimeout          amqp:transaction:timeout          delivery
+        └── TransactionRollback         amqp:transaction:rollback         delivery
 
 A class carries its wire form, so no table elsewhere has to be kept in step with this one. The scope says what dies of
 the error: the smallest thing that cannot go on, never more (AMQP 1.0 part 2.8.14 to 2.8.18 name the conditions).
@@ -35,25 +55,45 @@ import enum
 from typing import ClassVar
 
 __all__ = [
+    "ArgumentError",
+    "ArgumentOutOfRange",
+    "ConfigurationError",
     "ConnectionForced",
     "DecodeError",
     "DetachForced",
     "EncodeError",
+    "EntityAlreadyExists",
+    "EntityDisabled",
     "FrameSizeTooSmall",
     "FramingError",
     "HandleInUse",
     "IdleTimeoutExpired",
     "InvalidField",
+    "InvalidToken",
     "LinkStolen",
+    "MessageLockLost",
+    "MessageNotFound",
     "MessageSizeExceeded",
     "NotAllowed",
     "NotFound",
+    "OperationNotImplemented",
+    "OperationTimeout",
     "ProtocolError",
+    "QuotaExceeded",
     "RemoteError",
     "ResourceLimitExceeded",
     "Scope",
+    "ServerBusy",
+    "SessionCannotBeLocked",
+    "SessionLockLost",
+    "SessionNotFound",
     "StateError",
+    "StoreCorrupt",
+    "StoreError",
+    "StoreFailed",
     "TandemError",
+    "TransactionRollback",
+    "TransactionTimeout",
     "TransactionUnknownId",
     "TransferLimitExceeded",
     "UnattachedHandle",
@@ -95,6 +135,22 @@ class RemoteError(TandemError):
         super().__init__(f"{condition}: {description}")
         self.condition = condition
         self.description = description
+
+
+class ConfigurationError(TandemError):
+    """A setting that cannot be. The message names the setting, its value and what is allowed."""
+
+
+class StoreError(TandemError):
+    """The data directory cannot be used as it is. The message says why, and what to do."""
+
+
+class StoreFailed(StoreError):
+    """A write or an fsync failed. Nothing more may be acknowledged: the process must stop, and be started again."""
+
+
+class StoreCorrupt(StoreError):
+    """What is on disk contradicts itself. `tandem check` says where."""
 
 
 class ProtocolError(TandemError):
@@ -245,6 +301,134 @@ class NotFound(ProtocolError):
     condition = "amqp:not-found"
     http_status = 404
     scope = Scope.LINK
+
+
+class EntityDisabled(ProtocolError):
+    """The entity's status forbids this. Set its status to Active, or use another entity."""
+
+    condition = "com.microsoft:entity-disabled"
+    http_status = 400
+    scope = Scope.LINK
+
+
+class EntityAlreadyExists(ProtocolError):
+    """An entity of that name exists. Update it, or choose another name."""
+
+    condition = "com.microsoft:entity-already-exists"
+    http_status = 409
+    scope = Scope.LINK
+
+
+class SessionCannotBeLocked(ProtocolError):
+    """Another receiver holds the session. Accept another one, or wait until its lock ends."""
+
+    condition = "com.microsoft:session-cannot-be-locked"
+    http_status = 410
+    scope = Scope.LINK
+
+
+class SessionLockLost(ProtocolError):
+    """The lock on the session ended before this. Accept the session again; its messages will come again."""
+
+    condition = "com.microsoft:session-lock-lost"
+    http_status = 410
+    scope = Scope.LINK
+
+
+class OperationTimeout(ProtocolError):
+    """What was asked for did not come about in the time given. Ask again."""
+
+    condition = "com.microsoft:timeout"
+    http_status = 408
+    scope = Scope.LINK
+    is_transient = True
+
+
+class InvalidToken(ProtocolError):
+    """A token that proves nothing: a wrong signature, an unknown rule, or an expiry in the past. Make a new one."""
+
+    condition = "com.microsoft:auth-failed"
+    http_status = 401
+    scope = Scope.DELIVERY
+
+
+class ServerBusy(ProtocolError):
+    """Too much is asked of the broker at once. Wait at least ten seconds before the same message is sent again."""
+
+    condition = "com.microsoft:server-busy"
+    http_status = 503
+    scope = Scope.DELIVERY
+    is_transient = True
+
+
+class QuotaExceeded(ProtocolError):
+    """The entity is at its largest size, or the disk is full. Receive from it, or raise its size."""
+
+    condition = "amqp:resource-limit-exceeded"
+    http_status = 403
+    scope = Scope.DELIVERY
+
+
+class MessageLockLost(ProtocolError):
+    """The lock on the message ended before this. The message comes again, to this receiver or to another."""
+
+    condition = "com.microsoft:message-lock-lost"
+    http_status = 410
+    scope = Scope.DELIVERY
+
+
+class MessageNotFound(ProtocolError):
+    """No message has the sequence number, or none that is deferred or scheduled as the operation needs."""
+
+    condition = "com.microsoft:message-not-found"
+    http_status = 404
+    scope = Scope.DELIVERY
+
+
+class SessionNotFound(ProtocolError):
+    """No session fits the question."""
+
+    condition = "com.microsoft:session-not-found"
+    http_status = 404
+    scope = Scope.DELIVERY
+
+
+class ArgumentError(ProtocolError):
+    """A value that the operation cannot use. The description names it and says what is allowed."""
+
+    condition = "com.microsoft:argument-error"
+    http_status = 400
+    scope = Scope.DELIVERY
+
+
+class ArgumentOutOfRange(ArgumentError):
+    """A value outside its range. The description names it and the range."""
+
+    condition = "com.microsoft:argument-out-of-range"
+
+
+class OperationNotImplemented(ProtocolError):
+    """An operation that the node does not have."""
+
+    condition = "amqp:not-implemented"
+    http_status = 501
+    scope = Scope.DELIVERY
+
+
+class TransactionTimeout(ProtocolError):
+    """The transaction was open for too long, and was rolled back."""
+
+    condition = "amqp:transaction:timeout"
+    http_status = 408
+    scope = Scope.DELIVERY
+
+
+class TransactionRollback(ProtocolError):
+    """The transaction could not be committed as a whole, and nothing of it was done. Declare a new one."""
+
+    condition = "amqp:transaction:rollback"
+    http_status = 400
+    scope = Scope.DELIVERY
 
 
 class TransactionUnknownId(ProtocolError):
