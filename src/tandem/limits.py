@@ -100,3 +100,87 @@ MAX_SASL_RESPONSE_BYTES: Final = 4_096
 # Messages. A batch (message-format 0x80013700) of more messages than this is refused before it is split: 1 MiB of
 # the smallest messages the SDKs write (about 20 bytes with their framing) stays below it.
 MAX_MESSAGES_PER_BATCH: Final = 65_536
+
+# --- Queues -----------------------------------------------------------------------------------------------------
+
+# Milliseconds. A lock shorter than a round trip and an fsync is lost before it can be used. Service: 5,000.
+MIN_LOCK_DURATION_MS: Final = 1_000
+
+# Milliseconds. A receiver that needs longer renews its lock; a crashed one holds its messages back for this long.
+# Service: 300,000.
+MAX_LOCK_DURATION_MS: Final = 300_000
+
+# Deliveries. The largest that the paired namespaces' backlog queues ask for. Service: 2,000, and 2^31 - 1 for those.
+MAX_DELIVERY_COUNT: Final = 2_147_483_647
+
+# Megabytes. A queue may fill the disk if its owner says so. Service: 5,120 (Standard), 81,920 (Premium).
+MAX_QUEUE_SIZE_MEGABYTES: Final = 1_048_576
+
+# Kilobytes. MAX_MESSAGE_SIZE_BYTES in the unit of the queue's property. Service: 256 (Standard), 102,400 (Premium).
+MAX_MESSAGE_SIZE_KILOBYTES: Final = 102_400
+
+# Milliseconds. Every message id of the window is kept: a shorter one detects nothing, a longer one keeps too much.
+# Service: 20,000.
+MIN_DUPLICATE_WINDOW_MS: Final = 20_000
+
+# Milliseconds. Seven days. Service: 604,800,000.
+MAX_DUPLICATE_WINDOW_MS: Final = 604_800_000
+
+# Milliseconds. Service: 1,000.
+MIN_TIME_TO_LIVE_MS: Final = 1_000
+
+# Milliseconds. Five minutes. Service: 300,000.
+MIN_AUTO_DELETE_ON_IDLE_MS: Final = 300_000
+
+# Characters. Service: 1,024.
+MAX_USER_METADATA_CHARACTERS: Final = 1_024
+
+# Entities. Queues of one namespace. Each costs about 3 KB of memory, whatever it holds. Service: 10,000.
+MAX_ENTITIES: Final = 10_000
+
+# Characters. Session ids, message ids and partition keys are keys of indexes. Service: 128.
+MAX_ID_CHARACTERS: Final = 128
+
+# Bytes. Properties that a receiver sets when it gives a message back or dead-letters it, encoded. Service: 65,536 for
+# the whole header.
+MAX_PROPERTIES_TO_MODIFY_BYTES: Final = 65_536
+
+# Messages. What a queue with receivers keeps of its head in memory; the rest stays on disk until its turn comes.
+MAX_HEAD_MESSAGES: Final = 1_000
+
+# Bytes. The same in bytes, so that large messages do not pile up: four of the default largest size.
+MAX_HEAD_BYTES: Final = 1_048_576
+
+# Messages. What is read from the store at once to expire, to activate, to delete or to browse. It bounds how long one
+# queue can keep all others waiting.
+MAX_PAGE_MESSAGES: Final = 1_000
+
+# Messages. One call of batch delete. Service: 500 (Standard), 4,000 (Premium).
+MAX_BATCH_DELETE_MESSAGES: Final = 4_000
+
+# Messages. One call of peek. Service: not published; the SDKs ask for at most a few hundred.
+MAX_PEEK_MESSAGES: Final = 1_000
+
+# Bytes. What one call of peek answers at most: a response is one message.
+MAX_PEEK_BYTES: Final = 4_194_304
+
+# Hops. How often a message is forwarded before it is dead-lettered: a ring of queues must not turn for ever. Service: 4.
+MAX_HOPS: Final = 4
+
+# Partitions. Of a partitioned queue. Service: 16.
+PARTITION_COUNT: Final = 16
+
+# Messages. Sends and settlements of one transaction. Service: 100.
+MAX_MESSAGES_PER_TRANSACTION: Final = 100
+
+# Milliseconds. How long a transaction may stay open before it is rolled back. Service: 120,000.
+TRANSACTION_TIMEOUT_MS: Final = 120_000
+
+# Transactions. Open at once on one connection. Each holds up to its 100 messages in memory.
+MAX_TRANSACTIONS_PER_CONNECTION: Final = 100
+
+# Milliseconds. How long a receiver that asks for any session waits for one, unless it names a time. Service: 65,000.
+SESSION_WAIT_MS: Final = 65_000
+
+# Sessions. One call of get-message-sessions. Service: 100 in the SDKs.
+MAX_SESSIONS_PER_PAGE: Final = 1_000

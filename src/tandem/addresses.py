@@ -1,0 +1,148 @@
+"""What a client means by the address of a link, the audience of a token or the path of a URL.
+
+The official SDKs write the same queue as `amqps://host:5672/Orders`, `sb://host/orders/`, `/orders` and `orders`. An
+`Address` is what they have in common. It does not know which entities exist: since names may hold slashes, whether
+`a/b` is one queue or something of `a` is for the namespace to say.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import Final
+from urllib.parse import unquote
+
+from tandem.errors import ArgumentError
+
+__all__ = [
+    "MAX_ADDRESS_CHARACTERS",
+    "MAX_ENTITY_NAME_CHARACTERS",
+    "Address",
+    "SubQueue",
+    "is_within",
+    "parse_address",
+    "validate_entity_name",
+]
+
+# Characters. An address as it was written, with scheme, host and percent-encoding: room for the longest entity name
+# and the longest subscription name, every character of them encoded.
+MAX_ADDRESS_CHARACTERS: Final = 2_048
+
+# Characters. The path of a queue, a topic or an event hub. Service: 260.
+MAX_ENTITY_NAME_CHARACTERS: Final = 260
+
+_SCHEME: Final = re.compile(r"(?:sb|amqps?|https?)://", re.IGNORECASE)
+_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._~/-]*[A-Za-z0-9])?")
+
+_CBS: Final = "$cbs"
+_MANAGEMENT: Final = "$management"
+_DEAD_LETTER: Final = "$deadletterqueue"
+_TRANSFER: Final = "$transfer"
+
+
+class SubQueue(enum.Enum):
+    """The part of an entity that an address names."""
+
+    NONE = ""
+    DEAD_LETTER = "$deadletterqueue"
+    TRANSFER_DEAD_LETTER = "$transfer/$deadletterqueue"
+
+
+class Address:
+    """An address taken apart.
+
+    `path` names the entity in the spelling of the client, and `entity` in lower case, which is how it is looked up;
+    both are empty for `$cbs` and for the `$management` of the namespace. `resource` is everything behind the host in
+    lower case, with sub-queue and `$management`: what a claim has to cover.
+    """
+
+    __slots__ = ("entity", "host", "is_cbs", "is_management", "path", "resource", "sub_queue")
+
+    def __init__(self, host: str, path: str, sub_queue: SubQueue, is_management: bool, is_cbs: bool) -> None:
+        self.host = host
+        self.path = path
+        self.entity = path.lower()
+        self.sub_queue = sub_queue
+        self.is_management = is_management
+        self.is_cbs = is_cbs
+        parts = [self.entity, sub_queue.value, _MANAGEMENT if is_management else "", _CBS if is_cbs else ""]
+        self.resource = "/".join([part for part in parts if part])
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both name the same thing, however it was spelled."""
+        return isinstance(other, Address) and self.host == other.host and self.resource == other.resource
+
+    def __hash__(self) -> int:
+        return hash((self.host, self.resource))
+
+    def __repr__(self) -> str:
+        return f"Address({self.host!r}, {self.path!r}, {self.sub_queue}, {self.is_management}, {self.is_cbs})"
+
+
+def parse_address(text: str) -> Address:
+    """Whatever can be read as an address is one, of an entity that perhaps does not exist.
+
+    Refused are only those that are too long to keep and those that would harm whoever reads them in a log.
+    """
+    if len(text) > MAX_ADDRESS_CHARACTERS:
+        raise ArgumentError(f"address has {len(text):,} characters, more than {MAX_ADDRESS_CHARACTERS:,}")
+    host, encoded_path = _split_host(text)
+    path = unquote(encoded_path)
+    if not path.isprintable() or not host.isprintable():
+        raise ArgumentError(f"address {text!r} holds a character that cannot be printed")
+    # Slashes are collapsed after decoding: clients that encode whole names encode the slashes in them too.
+    segments = [segment for segment in path.split("/") if segment]
+    if len(segments) == 1 and segments[0].lower() == _CBS:
+        return Address(host, "", SubQueue.NONE, is_management=False, is_cbs=True)
+    is_management = _ends_with(segments, _MANAGEMENT)
+    if is_management:
+        segments.pop()
+    sub_queue = SubQueue.NONE
+    if _ends_with(segments, _DEAD_LETTER):
+        segments.pop()
+        sub_queue = SubQueue.DEAD_LETTER
+        if _ends_with(segments, _TRANSFER):
+            segments.pop()
+            sub_queue = SubQueue.TRANSFER_DEAD_LETTER
+    return Address(host, "/".join(segments), sub_queue, is_management, is_cbs=False)
+
+
+def is_within(resource: str, scope: str) -> bool:
+    """Whether a path in lower case is the scope or lies below it. The empty scope is the whole namespace."""
+    return not scope or resource == scope or resource.startswith(scope + "/")
+
+
+def validate_entity_name(name: str, field: str = "name") -> None:
+    """Refuse a name that no queue, topic or event hub can have. The field is named in the error."""
+    if not 1 <= len(name) <= MAX_ENTITY_NAME_CHARACTERS:
+        raise ArgumentError(f"{field} has {len(name):,} characters; allowed are 1 to {MAX_ENTITY_NAME_CHARACTERS}")
+    for segment in name.split("/"):
+        if segment.startswith("$"):
+            raise ArgumentError(f"{field} {name!r}: the segment {segment!r} is reserved, as all that start with '$'")
+        # HTTP clients resolve segments of dots before they send a URL: such an entity could not be managed.
+        if segment in {"", ".", ".."}:
+            raise ArgumentError(f"{field} {name!r}: the segment {segment!r} between slashes is not allowed")
+    if _NAME.fullmatch(name) is None:
+        raise ArgumentError(
+            f"{field} {name!r}: allowed are the letters A to Z, digits, '.', '-', '_', '~' and '/', "
+            "with a letter or digit at both ends"
+        )
+
+
+def _split_host(text: str) -> tuple[str, str]:
+    """The host in lower case without its port, and the rest. Without a scheme there is no host."""
+    scheme = _SCHEME.match(text)
+    if scheme is None:
+        return "", text
+    authority, _, path = text[scheme.end() :].partition("/")
+    authority = authority.rpartition("@")[2]
+    if authority.startswith("["):
+        # An IPv6 address: its own colons are inside the brackets.
+        host = authority.partition("]")[0] + "]"
+    else:
+        host = authority.partition(":")[0]
+    return host.lower(), path
+
+
+def _ends_with(segments: list[str], reserved: str) -> bool:
+    return bool(segments) and segments[-1].lower() == reserved

@@ -1,0 +1,202 @@
+"""Shared access keys: rules that give rights to whoever holds one of their two keys."""
+
+from __future__ import annotations
+
+import base64
+import enum
+from collections.abc import Iterator
+from typing import Final
+
+from tandem.addresses import is_within, parse_address
+from tandem.errors import ArgumentError, ConfigurationError, UsageError
+
+__all__ = [
+    "ALL_RIGHTS",
+    "KEY_BYTES",
+    "MAX_KEY_CHARACTERS",
+    "MAX_RULES_PER_SCOPE",
+    "MAX_RULE_NAME_CHARACTERS",
+    "NO_RIGHTS",
+    "AuthorizationRule",
+    "KeyRing",
+    "Right",
+    "make_key",
+    "right_names",
+    "with_implied",
+]
+
+# Bytes. A key made by Tandem, before base64: as long as the digest it is used for (SHA-256). Service: 32.
+KEY_BYTES: Final = 32
+
+# Characters. A key that was chosen by somebody else. Service: 44, the base64 of 32 bytes.
+MAX_KEY_CHARACTERS: Final = 256
+
+# Characters. The name of an authorization rule. Service: 256.
+MAX_RULE_NAME_CHARACTERS: Final = 256
+
+# Rules. On the namespace, and on each entity. Service: 12.
+MAX_RULES_PER_SCOPE: Final = 12
+
+
+class Right(enum.Flag):
+    """What a rule or a token allows. `MANAGE` implies the others: see `with_implied`."""
+
+    SEND = 1
+    LISTEN = 2
+    MANAGE = 4
+
+
+ALL_RIGHTS: Final = Right.SEND | Right.LISTEN | Right.MANAGE
+NO_RIGHTS: Final = Right(0)
+
+# In the words of the service, as they stand in its errors and descriptions.
+_NAMES: Final[dict[str, Right]] = {"Send": Right.SEND, "Listen": Right.LISTEN, "Manage": Right.MANAGE}
+
+
+def with_implied(rights: Right) -> Right:
+    return ALL_RIGHTS if Right.MANAGE in rights else rights
+
+
+def right_names(rights: Right) -> list[str]:
+    return [name for name, right in _NAMES.items() if right in rights]
+
+
+def make_key(random_bytes: bytes) -> str:
+    """A new key, of bytes that nobody can guess."""
+    if len(random_bytes) != KEY_BYTES:
+        raise UsageError(f"a key is made of {KEY_BYTES} bytes, not of {len(random_bytes)}")
+    return base64.b64encode(random_bytes).decode("ascii")
+
+
+class AuthorizationRule:
+    """A name, its rights, and the two keys that prove it: two, so that one can be replaced while the other is in use.
+
+    The scope is the path of an entity, or empty for the whole namespace. The secondary key may be empty: then there
+    is none.
+    """
+
+    __slots__ = ("name", "primary_key", "rights", "scope", "secondary_key")
+
+    def __init__(self, name: str, rights: Right, primary_key: str, secondary_key: str = "", scope: str = "") -> None:
+        _require_text("name", name, MAX_RULE_NAME_CHARACTERS)
+        _require_text("primary_key", primary_key, MAX_KEY_CHARACTERS)
+        if secondary_key:
+            _require_text("secondary_key", secondary_key, MAX_KEY_CHARACTERS)
+        if not rights:
+            raise ArgumentError(f"rights of the rule {name!r} are empty; allowed are {', '.join(_NAMES)}")
+        self.name = name
+        self.rights = with_implied(rights)
+        self.primary_key = primary_key
+        self.secondary_key = secondary_key
+        self.scope = parse_address(scope).resource
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return (self.primary_key, self.secondary_key) if self.secondary_key else (self.primary_key,)
+
+    def to_dict(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "rights": right_names(self.rights),
+            "primary_key": self.primary_key,
+            "secondary_key": self.secondary_key,
+            "scope": self.scope,
+        }
+
+    def __repr__(self) -> str:
+        # Without the keys: what is printed is logged sooner or later.
+        return f"AuthorizationRule({self.name!r}, {self.rights!r}, scope={self.scope!r})"
+
+
+class KeyRing:
+    """The rules of one namespace, by scope and name."""
+
+    __slots__ = ("_rules",)
+
+    def __init__(self, rules: list[AuthorizationRule] | None = None) -> None:
+        self._rules: dict[str, dict[str, AuthorizationRule]] = {}
+        for rule in rules or []:
+            self.put(rule)
+
+    def __iter__(self) -> Iterator[AuthorizationRule]:
+        for rules in self._rules.values():
+            yield from rules.values()
+
+    def put(self, rule: AuthorizationRule) -> None:
+        """Add a rule, or replace the one of the same name and scope."""
+        rules = self._rules.setdefault(rule.scope, {})
+        if rule.name not in rules and len(rules) >= MAX_RULES_PER_SCOPE:
+            where = repr(rule.scope) if rule.scope else "the namespace"
+            raise ArgumentError(f"{where} has {len(rules)} authorization rules; allowed are {MAX_RULES_PER_SCOPE}")
+        rules[rule.name] = rule
+
+    def remove(self, name: str, scope: str = "") -> bool:
+        """Whether there was such a rule."""
+        key = parse_address(scope).resource
+        rules = self._rules.get(key, {})
+        was_there = rules.pop(name, None) is not None
+        if was_there and not rules:
+            del self._rules[key]
+        return was_there
+
+    def remove_entity(self, entity: str) -> None:
+        """Forget the rules of a deleted entity: one made later under its name must not inherit them."""
+        self._rules.pop(parse_address(entity).resource, None)
+
+    def get(self, name: str, scope: str = "") -> AuthorizationRule | None:
+        return self._rules.get(parse_address(scope).resource, {}).get(name)
+
+    def named(self, name: str) -> list[AuthorizationRule]:
+        """The rules of that name, wherever they apply."""
+        return [rules[name] for rules in self._rules.values() if name in rules]
+
+    def covering(self, name: str, resource: str) -> list[AuthorizationRule]:
+        """The rules of that name that apply to a path in lower case."""
+        return [rule for rule in self.named(name) if is_within(resource, rule.scope)]
+
+    def to_dict(self) -> dict[str, object]:
+        return {"rules": [rule.to_dict() for rule in self]}
+
+    @staticmethod
+    def from_dict(value: object) -> KeyRing:
+        """The opposite of `to_dict`, for what was read from a file: every field is judged."""
+        rules = value.get("rules") if isinstance(value, dict) else None
+        if not isinstance(rules, list):
+            raise ConfigurationError("the key ring must be an object with a list of rules")
+        try:
+            return KeyRing([_rule(number, rule) for number, rule in enumerate(rules)])
+        except ArgumentError as error:
+            raise ConfigurationError(f"the key ring: {error}") from error
+
+
+def _rule(number: int, value: object) -> AuthorizationRule:
+    if not isinstance(value, dict):
+        raise ConfigurationError(f"the key ring: rules[{number}] must be an object")
+    texts: list[str] = []
+    for field in ("name", "primary_key", "secondary_key", "scope"):
+        text = value.get(field, "")
+        if not isinstance(text, str):
+            raise ConfigurationError(f"the key ring: rules[{number}].{field} must be a string")
+        texts.append(text)
+    name, primary_key, secondary_key, scope = texts
+    return AuthorizationRule(name, _rights(number, value.get("rights")), primary_key, secondary_key, scope)
+
+
+def _rights(number: int, names: object) -> Right:
+    if not isinstance(names, list):
+        raise ConfigurationError(f"the key ring: rules[{number}].rights must be a list")
+    rights = NO_RIGHTS
+    for name in names:
+        right = _NAMES.get(name) if isinstance(name, str) else None
+        if right is None:
+            raise ConfigurationError(f"the key ring: rules[{number}].rights: {name!r} is none of {', '.join(_NAMES)}")
+        rights |= right
+    return rights
+
+
+def _require_text(field: str, text: str, max_characters: int) -> None:
+    if not 1 <= len(text) <= max_characters:
+        raise ArgumentError(f"{field} has {len(text):,} characters; allowed are 1 to {max_characters}")
+    # The value is not repeated: it may be a key.
+    if not text.isprintable():
+        raise ArgumentError(f"{field} holds a character that cannot be printed")

@@ -1,0 +1,236 @@
+"""What a user can choose about a queue: each property with its default and its bounds.
+
+The defaults are those of the cloud service. A description is checked as a whole when it is made, so that no other
+code has to doubt it.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+from tandem.addresses import validate_entity_name
+from tandem.engine.message import NEVER_MS
+from tandem.errors import ArgumentError, ArgumentOutOfRange
+from tandem.limits import (
+    MAX_DELIVERY_COUNT,
+    MAX_DUPLICATE_WINDOW_MS,
+    MAX_LOCK_DURATION_MS,
+    MAX_MESSAGE_SIZE_KILOBYTES,
+    MAX_QUEUE_SIZE_MEGABYTES,
+    MAX_USER_METADATA_CHARACTERS,
+    MIN_AUTO_DELETE_ON_IDLE_MS,
+    MIN_DUPLICATE_WINDOW_MS,
+    MIN_LOCK_DURATION_MS,
+    MIN_TIME_TO_LIVE_MS,
+)
+
+__all__ = ["EntityStatus", "QueueDescription"]
+
+_DEFAULT_LOCK_DURATION_MS: Final = 60_000
+_DEFAULT_DUPLICATE_WINDOW_MS: Final = 600_000
+_DEFAULT_MAX_DELIVERY_COUNT: Final = 10
+_DEFAULT_MAX_SIZE_MEGABYTES: Final = 1_024
+_DEFAULT_MAX_MESSAGE_SIZE_KILOBYTES: Final = 256
+
+
+class EntityStatus(enum.Enum):
+    """What an entity lets clients do."""
+
+    ACTIVE = "Active"
+    DISABLED = "Disabled"
+    SEND_DISABLED = "SendDisabled"
+    RECEIVE_DISABLED = "ReceiveDisabled"
+
+
+class QueueDescription:
+    """The chosen properties of one queue. None as a time means never."""
+
+    __slots__ = (
+        "auto_delete_on_idle_ms",
+        "dead_lettering_on_message_expiration",
+        "default_message_time_to_live_ms",
+        "duplicate_detection_history_time_window_ms",
+        "enable_batched_operations",
+        "enable_partitioning",
+        "forward_dead_lettered_messages_to",
+        "forward_to",
+        "lock_duration_ms",
+        "max_delivery_count",
+        "max_message_size_in_kilobytes",
+        "max_size_in_megabytes",
+        "name",
+        "requires_duplicate_detection",
+        "requires_session",
+        "status",
+        "user_metadata",
+    )
+
+    def __init__(
+        self,
+        name: str,
+        lock_duration_ms: int = _DEFAULT_LOCK_DURATION_MS,
+        max_size_in_megabytes: int = _DEFAULT_MAX_SIZE_MEGABYTES,
+        requires_duplicate_detection: bool = False,
+        requires_session: bool = False,
+        default_message_time_to_live_ms: int | None = None,
+        dead_lettering_on_message_expiration: bool = False,
+        duplicate_detection_history_time_window_ms: int = _DEFAULT_DUPLICATE_WINDOW_MS,
+        max_delivery_count: int = _DEFAULT_MAX_DELIVERY_COUNT,
+        enable_batched_operations: bool = True,
+        status: EntityStatus = EntityStatus.ACTIVE,
+        auto_delete_on_idle_ms: int | None = None,
+        enable_partitioning: bool = False,
+        forward_to: str | None = None,
+        forward_dead_lettered_messages_to: str | None = None,
+        user_metadata: str | None = None,
+        max_message_size_in_kilobytes: int = _DEFAULT_MAX_MESSAGE_SIZE_KILOBYTES,
+    ) -> None:
+        self.name = name
+        self.lock_duration_ms = lock_duration_ms
+        self.max_size_in_megabytes = max_size_in_megabytes
+        self.requires_duplicate_detection = requires_duplicate_detection
+        self.requires_session = requires_session
+        self.default_message_time_to_live_ms = default_message_time_to_live_ms
+        self.dead_lettering_on_message_expiration = dead_lettering_on_message_expiration
+        self.duplicate_detection_history_time_window_ms = duplicate_detection_history_time_window_ms
+        self.max_delivery_count = max_delivery_count
+        self.enable_batched_operations = enable_batched_operations
+        self.status = status
+        self.auto_delete_on_idle_ms = auto_delete_on_idle_ms
+        self.enable_partitioning = enable_partitioning
+        self.forward_to = forward_to or None
+        self.forward_dead_lettered_messages_to = forward_dead_lettered_messages_to or None
+        self.user_metadata = user_metadata
+        self.max_message_size_in_kilobytes = max_message_size_in_kilobytes
+        self._check()
+
+    def _check(self) -> None:
+        validate_entity_name(self.name)
+        _within("lock_duration_ms", self.lock_duration_ms, MIN_LOCK_DURATION_MS, MAX_LOCK_DURATION_MS)
+        _within("max_size_in_megabytes", self.max_size_in_megabytes, 1, MAX_QUEUE_SIZE_MEGABYTES)
+        _within(
+            "duplicate_detection_history_time_window_ms",
+            self.duplicate_detection_history_time_window_ms,
+            MIN_DUPLICATE_WINDOW_MS,
+            MAX_DUPLICATE_WINDOW_MS,
+        )
+        _within("max_delivery_count", self.max_delivery_count, 1, MAX_DELIVERY_COUNT)
+        _within("max_message_size_in_kilobytes", self.max_message_size_in_kilobytes, 1, MAX_MESSAGE_SIZE_KILOBYTES)
+        if self.default_message_time_to_live_ms is not None:
+            _within(
+                "default_message_time_to_live_ms", self.default_message_time_to_live_ms, MIN_TIME_TO_LIVE_MS, NEVER_MS
+            )
+        if self.auto_delete_on_idle_ms is not None:
+            _within("auto_delete_on_idle_ms", self.auto_delete_on_idle_ms, MIN_AUTO_DELETE_ON_IDLE_MS, NEVER_MS)
+        if self.user_metadata is not None and len(self.user_metadata) > MAX_USER_METADATA_CHARACTERS:
+            raise ArgumentOutOfRange(
+                f"user_metadata has {len(self.user_metadata)} characters; at most {MAX_USER_METADATA_CHARACTERS} are "
+                "allowed"
+            )
+        if self.requires_session and self.forward_to is not None:
+            raise ArgumentError(
+                f"forward_to is {self.forward_to!r} on a queue that requires sessions: sessions cannot be forwarded, "
+                "set one of the two"
+            )
+        for field, target in (
+            ("forward_to", self.forward_to),
+            ("forward_dead_lettered_messages_to", self.forward_dead_lettered_messages_to),
+        ):
+            if target is not None and target.lower() == self.name.lower():
+                raise ArgumentError(f"{field} is {target!r}, the queue itself: name another one")
+
+    @property
+    def max_size_bytes(self) -> int:
+        return self.max_size_in_megabytes << 20
+
+    @property
+    def max_message_size_bytes(self) -> int:
+        return self.max_message_size_in_kilobytes << 10
+
+    @property
+    def can_send(self) -> bool:
+        return self.status is EntityStatus.ACTIVE or self.status is EntityStatus.RECEIVE_DISABLED
+
+    @property
+    def can_receive(self) -> bool:
+        return self.status is EntityStatus.ACTIVE or self.status is EntityStatus.SEND_DISABLED
+
+    def to_fields(self) -> dict[str, object]:
+        """Plain values by name: what is stored, and what the management API shows."""
+        return {
+            "name": self.name,
+            "lock_duration_ms": self.lock_duration_ms,
+            "max_size_in_megabytes": self.max_size_in_megabytes,
+            "requires_duplicate_detection": self.requires_duplicate_detection,
+            "requires_session": self.requires_session,
+            "default_message_time_to_live_ms": self.default_message_time_to_live_ms,
+            "dead_lettering_on_message_expiration": self.dead_lettering_on_message_expiration,
+            "duplicate_detection_history_time_window_ms": self.duplicate_detection_history_time_window_ms,
+            "max_delivery_count": self.max_delivery_count,
+            "enable_batched_operations": self.enable_batched_operations,
+            "status": self.status.value,
+            "auto_delete_on_idle_ms": self.auto_delete_on_idle_ms,
+            "enable_partitioning": self.enable_partitioning,
+            "forward_to": self.forward_to,
+            "forward_dead_lettered_messages_to": self.forward_dead_lettered_messages_to,
+            "user_metadata": self.user_metadata,
+            "max_message_size_in_kilobytes": self.max_message_size_in_kilobytes,
+        }
+
+    @staticmethod
+    def from_fields(fields: dict[str, object]) -> QueueDescription:
+        """The opposite. An unknown name or a value of the wrong type raises ArgumentError, which names the field."""
+        unknown = sorted(fields.keys() - _FIELD_TYPES.keys())
+        if unknown:
+            raise ArgumentError(f"{unknown[0]} is not a property of a queue; those are {', '.join(_FIELD_TYPES)}")
+        for field, value in fields.items():
+            expected, is_optional = _FIELD_TYPES[field]
+            if value is None and is_optional:
+                continue
+            # A bool is an int in Python, and is none here.
+            if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
+                raise ArgumentError(f"{field} must be {_TYPE_NAMES[expected]}, got {value!r:.80}")
+        return _from_checked(fields)
+
+
+_TYPE_NAMES: Final[dict[type, str]] = {int: "a whole number", bool: "true or false", str: "a text"}
+
+_FIELD_TYPES: Final[dict[str, tuple[type, bool]]] = {
+    "name": (str, False),
+    "lock_duration_ms": (int, False),
+    "max_size_in_megabytes": (int, False),
+    "requires_duplicate_detection": (bool, False),
+    "requires_session": (bool, False),
+    "default_message_time_to_live_ms": (int, True),
+    "dead_lettering_on_message_expiration": (bool, False),
+    "duplicate_detection_history_time_window_ms": (int, False),
+    "max_delivery_count": (int, False),
+    "enable_batched_operations": (bool, False),
+    "status": (str, False),
+    "auto_delete_on_idle_ms": (int, True),
+    "enable_partitioning": (bool, False),
+    "forward_to": (str, True),
+    "forward_dead_lettered_messages_to": (str, True),
+    "user_metadata": (str, True),
+    "max_message_size_in_kilobytes": (int, False),
+}
+
+
+def _from_checked(fields: dict[str, object]) -> QueueDescription:
+    defaults = QueueDescription("defaults").to_fields()
+    defaults.update(fields)
+    status = defaults.pop("status")
+    try:
+        defaults["status"] = EntityStatus(status)
+    except ValueError:
+        allowed = ", ".join([one.value for one in EntityStatus])
+        raise ArgumentError(f"status is {status!r}; it must be one of {allowed}") from None
+    if "name" not in fields:
+        raise ArgumentError("name is missing: a queue needs one")
+    return QueueDescription(**defaults)  # type: ignore[arg-type] # every type was checked against _FIELD_TYPES
+
+
+def _within(field: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise ArgumentOutOfRange(f"{field} is {value}; it must be from {least} to {most}")

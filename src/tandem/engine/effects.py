@@ -1,0 +1,214 @@
+"""What a step of the engine wants done. The engine appends here and performs nothing.
+
+The store gets what has to be written, in three groups that are written in this order: messages that came in, changes
+in the order in which they were decided, messages that are gone. Within one batch no message is changed before it came
+in or after it is gone, so the order between groups is free, and each group can be written in one go.
+
+Replies are released after the batch is on disk. Deliveries under a lock and notices may go out at once: a lock is not
+part of what is on disk. A message that is handed out for good is a reply in this sense: its removal comes first.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tandem.engine.message import ACTIVE, DEFERRED, BrokeredMessage
+
+if TYPE_CHECKING:
+    from tandem.engine.consumer import Consumer
+    from tandem.engine.lock_table import Lock
+    from tandem.engine.queries import Query
+    from tandem.engine.subqueue import SubQueue
+
+__all__ = [
+    "Change",
+    "DropQueue",
+    "Effects",
+    "ForgetDuplicates",
+    "HandedOut",
+    "Move",
+    "Notice",
+    "NoticeKind",
+    "PutQueue",
+    "SetSessionState",
+    "SetState",
+    "StreamChange",
+]
+
+
+class Change:
+    """One thing to write besides messages that come and go."""
+
+    __slots__ = ()
+
+
+class SetState(Change):
+    """A message stays where it is, with another state, delivery count, and perhaps application properties."""
+
+    __slots__ = ("delivery_count", "properties", "row", "state")
+
+    def __init__(self, row: int, state: int, delivery_count: int, properties: dict[str, object] | None) -> None:
+        self.row = row
+        self.state = state
+        self.delivery_count = delivery_count
+        self.properties = properties
+
+
+class Move(Change):
+    """A message gets another place: `message` already says which, and as what."""
+
+    __slots__ = ("message", "properties", "row")
+
+    def __init__(self, row: int, message: BrokeredMessage, properties: dict[str, object] | None) -> None:
+        self.row = row
+        self.message = message
+        self.properties = properties
+
+
+class SetSessionState(Change):
+    """What an application wants kept beside a session. None is nothing."""
+
+    __slots__ = ("session_id", "state", "stream", "updated_at_ms")
+
+    def __init__(self, stream: int, session_id: str, state: bytes | None, updated_at_ms: int) -> None:
+        self.stream = stream
+        self.session_id = session_id
+        self.state = state
+        self.updated_at_ms = updated_at_ms
+
+
+class PutQueue(Change):
+    """A queue is made or changed."""
+
+    __slots__ = ("created_at_ms", "fields", "number", "updated_at_ms")
+
+    def __init__(self, number: int, fields: dict[str, object], created_at_ms: int, updated_at_ms: int) -> None:
+        self.number = number
+        self.fields = fields
+        self.created_at_ms = created_at_ms
+        self.updated_at_ms = updated_at_ms
+
+
+class DropQueue(Change):
+    """A queue is gone, with all it holds."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class ForgetDuplicates(Change):
+    """Message ids that were seen before this need not be remembered any longer."""
+
+    __slots__ = ("before_ms", "queue_number")
+
+    def __init__(self, queue_number: int, before_ms: int) -> None:
+        self.queue_number = queue_number
+        self.before_ms = before_ms
+
+
+class StreamChange:
+    """How one batch changes the counts of a stream. The store adds the messages that came in and were no duplicates."""
+
+    __slots__ = ("accessed_at_ms", "active", "deferred", "next_sequence_number", "scheduled", "sessions", "size_bytes")
+
+    def __init__(self) -> None:
+        self.active = 0
+        self.deferred = 0
+        self.scheduled = 0
+        self.size_bytes = 0
+        self.next_sequence_number = 0
+        self.accessed_at_ms = 0
+        # Active messages by session.
+        self.sessions: dict[str, int] = {}
+
+    def add(self, message: BrokeredMessage, count: int) -> None:
+        """A message of this state came (1) or went (-1)."""
+        if message.state == ACTIVE:
+            self.active += count
+            session_id = message.session_id
+            if session_id is not None:
+                self.sessions[session_id] = self.sessions.get(session_id, 0) + count
+        elif message.state == DEFERRED:
+            self.deferred += count
+        else:
+            self.scheduled += count
+        self.size_bytes += count * message.size_bytes
+
+
+class NoticeKind:
+    """What a client is told without having asked just now."""
+
+    DRAINED = 1
+    SESSION_ACCEPTED = 2
+    SESSION_REFUSED = 3
+    CLOSED = 4
+
+
+class Notice:
+    """Something a receiver has to be told."""
+
+    __slots__ = ("consumer", "error", "kind")
+
+    def __init__(self, kind: int, consumer: Consumer, error: Exception | None = None) -> None:
+        self.kind = kind
+        self.consumer = consumer
+        self.error = error
+
+
+class HandedOut:
+    """A message that was received and deleted in one step."""
+
+    __slots__ = ("consumer", "payload", "tag")
+
+    def __init__(self, consumer: Consumer, payload: bytes, tag: bytes) -> None:
+        self.consumer = consumer
+        self.payload = payload
+        self.tag = tag
+
+
+class Effects:
+    """One batch of effects."""
+
+    __slots__ = (
+        "appended",
+        "appended_bytes",
+        "changes",
+        "deliveries",
+        "handed_out",
+        "moved",
+        "notices",
+        "queries",
+        "removed",
+        "replies",
+        "streams",
+    )
+
+    def __init__(self) -> None:
+        self.appended: list[BrokeredMessage] = []
+        self.appended_bytes = 0
+        self.changes: list[Change] = []
+        self.removed: list[int] = []
+        self.streams: dict[int, StreamChange] = {}
+        # Messages that moved, and that become available with the commit.
+        self.moved: list[tuple[SubQueue, BrokeredMessage]] = []
+        # What asked, and what it is answered.
+        self.replies: list[tuple[object, object]] = []
+        self.handed_out: list[HandedOut] = []
+        self.deliveries: list[Lock] = []
+        self.notices: list[Notice] = []
+        self.queries: list[Query] = []
+
+    def stream_change(self, stream: int) -> StreamChange:
+        change = self.streams.get(stream)
+        if change is None:
+            change = self.streams[stream] = StreamChange()
+        return change
+
+    @property
+    def has_writes(self) -> bool:
+        return bool(self.appended or self.changes or self.removed or self.streams)
+
+    def reply(self, asker: object, answer: object) -> None:
+        self.replies.append((asker, answer))

@@ -1,0 +1,154 @@
+"""The front of a queue, or of one session, in memory: a bounded part of what is on disk.
+
+    returned   |  ready              | on disk only
+    3  5       |  8 9 10 11 12       | 13 14 15 ... tail
+                              cursor ^
+
+Everything available up to the cursor is in memory, everything beyond it is not. Messages that come back lie before
+the cursor and are taken first, being older. While nothing lies beyond the cursor, new messages are taken into memory as
+they come and are never read back from disk; once the head is full, or nobody receives, they stay on disk.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from heapq import heappop, heappush
+
+from tandem.engine.message import BrokeredMessage
+from tandem.limits import MAX_HEAD_BYTES, MAX_HEAD_MESSAGES
+
+__all__ = ["Head"]
+
+
+class Head:
+    """The next messages of one line, in the order of their sequence numbers."""
+
+    __slots__ = (
+        "_dropped",
+        "_is_behind",
+        "_ready",
+        "_ready_bytes",
+        "_returned",
+        "cursor",
+        "generation",
+        "is_complete",
+        "is_loading",
+    )
+
+    def __init__(self, is_complete: bool) -> None:
+        self._ready: deque[BrokeredMessage] = deque()
+        self._ready_bytes = 0
+        self._returned: list[tuple[int, BrokeredMessage]] = []
+        # Sequence numbers of messages in memory that are gone: expired or deleted by somebody else.
+        self._dropped: set[int] = set()
+        self.cursor = 0
+        # Nothing available lies beyond the cursor.
+        self.is_complete = is_complete
+        # Something became available beyond the cursor since the query that is under way was asked.
+        self._is_behind = False
+        # A query is under way; its answer counts only if the generation is still the same.
+        self.is_loading = False
+        self.generation = 0
+
+    def clear(self) -> None:
+        """Forget everything: it is on disk."""
+        self._ready.clear()
+        self._ready_bytes = 0
+        self._returned.clear()
+        self._dropped.clear()
+        self.cursor = 0
+        self.is_complete = False
+        self.is_loading = False
+        self.generation += 1
+
+    def add(self, message: BrokeredMessage) -> None:
+        """A new message, younger than all others, has become available."""
+        if not self.is_complete or message.stored is None or self.is_full:
+            self._leave_on_disk()
+            return
+        self._ready.append(message)
+        self._ready_bytes += message.size_bytes
+        self.cursor = message.sequence_number
+
+    def add_out_of_order(self, message: BrokeredMessage) -> None:
+        """A message has become available, anew or again, that may be older than others. Beyond the cursor, it is
+        found on disk."""
+        if message.sequence_number <= self.cursor:
+            heappush(self._returned, (message.sequence_number, message))
+        else:
+            self._leave_on_disk()
+
+    def _leave_on_disk(self) -> None:
+        self.is_complete = False
+        self._is_behind = True
+
+    def begin_loading(self) -> int:
+        """A query for what lies beyond the cursor is asked. The number says later whether its answer still counts."""
+        self.is_loading = True
+        self._is_behind = False
+        return self.generation
+
+    def drop(self, sequence_number: int) -> None:
+        """A message that was available is gone."""
+        if sequence_number <= self.cursor:
+            self._dropped.add(sequence_number)
+
+    def fill(self, messages: list[BrokeredMessage], taken: Mapping[int, object], is_all: bool) -> None:
+        """What lies beyond the cursor was read from disk. Those in `taken` are locked."""
+        for message in messages:
+            self.cursor = message.sequence_number
+            if message.sequence_number not in taken:
+                self._ready.append(message)
+                self._ready_bytes += message.size_bytes
+        self.is_complete = is_all and not self._is_behind
+        self.is_loading = False
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._ready) >= MAX_HEAD_MESSAGES or self._ready_bytes >= MAX_HEAD_BYTES
+
+    @property
+    def room(self) -> int:
+        return MAX_HEAD_MESSAGES - len(self._ready)
+
+    @property
+    def is_low(self) -> bool:
+        """Time to read more, before the last one is taken."""
+        if self.is_complete:
+            return False
+        return len(self._ready) < MAX_HEAD_MESSAGES // 2 and self._ready_bytes < MAX_HEAD_BYTES // 2
+
+    def first(self) -> BrokeredMessage | None:
+        """The oldest message in memory; it stays there."""
+        while True:
+            returned = self._returned
+            ready = self._ready
+            if returned and not (ready and ready[0].sequence_number < returned[0][0]):
+                message = returned[0][1]
+            elif ready:
+                message = ready[0]
+            else:
+                return None
+            if not self._dropped or message.sequence_number not in self._dropped:
+                return message
+            self._dropped.discard(message.sequence_number)
+            self.take(message)
+
+    def take(self, message: BrokeredMessage) -> None:
+        """Remove what `first` returned."""
+        ready = self._ready
+        if ready and ready[0] is message:
+            ready.popleft()
+            self._ready_bytes -= message.size_bytes
+        else:
+            heappop(self._returned)
+
+    def without_bytes(self, limit: int) -> list[BrokeredMessage]:
+        """The messages that came back and whose bytes have to be read again, oldest first."""
+        missing = [entry[1] for entry in sorted(self._returned, key=_sequence_number) if entry[1].stored is None]
+        return missing[:limit]
+
+
+def _sequence_number(entry: tuple[int, BrokeredMessage]) -> int:
+    return entry[0]

@@ -1,0 +1,174 @@
+"""From the bytes of a transfer to messages that a queue can take: what is read of them, and what is refused."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Final
+
+from tandem.amqp.batch import BATCH_FORMAT, split_batch
+from tandem.amqp.message import Message, MessageId, Properties
+from tandem.amqp.stored import prepare
+from tandem.amqp.types import Timestamp
+from tandem.engine.description import QueueDescription
+from tandem.engine.message import ACTIVE, NEVER_MS, SCHEDULED, BrokeredMessage
+from tandem.errors import (
+    ArgumentOutOfRange,
+    DecodeError,
+    MessageSizeExceeded,
+    NotAllowed,
+    Scope,
+)
+from tandem.limits import MAX_ID_CHARACTERS, PARTITION_COUNT
+
+__all__ = ["Draft", "canonical_id", "message_id_of", "partition_of", "read_transfer", "session_id_of"]
+
+_SCHEDULED_TIME: Final = b"x-opt-scheduled-enqueue-time"
+_PARTITION_KEY: Final = b"x-opt-partition-key"
+
+# A ping of the paired namespaces: an empty message of this content type. The text is looked for before anything is
+# decoded, and only in messages small enough to be one.
+_PING: Final = b"application/vnd.ms-servicebus-ping"
+_MAX_PING_BYTES: Final = 1_024
+
+_NO_SESSION_ID: Final = (
+    "The SessionId was not set on a message, and it cannot be sent to the entity. Entities that have session support "
+    "enabled can only receive messages that have the SessionId set to a valid value."
+)
+
+
+class Draft:
+    """A message on its way in, and what is only of interest until it is in."""
+
+    __slots__ = ("duplicate_key", "is_ping", "message", "partition_key")
+
+    def __init__(self, message: BrokeredMessage, is_ping: bool) -> None:
+        self.message = message
+        self.is_ping = is_ping
+        self.duplicate_key: str | None = None
+        self.partition_key: str | None = None
+
+
+def read_transfer(payload: bytes, message_format: int, description: QueueDescription, now_ms: int) -> list[Draft]:
+    """The messages of one transfer, all of which can be taken. Otherwise an error that ends the delivery only."""
+    try:
+        if message_format != BATCH_FORMAT:
+            return [_read(payload, description, now_ms)]
+        return [_read(piece, description, now_ms) for piece in split_batch(payload)]
+    except DecodeError as error:
+        # Its bytes were framed well: the connection is sound, the message is not.
+        raise DecodeError(str(error), Scope.DELIVERY) from None
+
+
+def _read(payload: bytes, description: QueueDescription, now_ms: int) -> Draft:
+    size_bytes = len(payload)
+    if size_bytes > description.max_message_size_bytes:
+        raise MessageSizeExceeded(
+            f"The received message (size:{size_bytes} bytes) exceeds the limit "
+            f"({description.max_message_size_bytes} bytes) currently allowed on the link.",
+            Scope.DELIVERY,
+        )
+    source = Message(payload)
+    stored = prepare(source)
+    header = source.header
+    time_to_live_ms = NEVER_MS
+    if header is not None and header.ttl_ms is not None:
+        time_to_live_ms = header.ttl_ms
+    message = BrokeredMessage(
+        0, 0, ACTIVE, 0, now_ms, NEVER_MS, 0, time_to_live_ms, None, size_bytes, 0, 0, 0, None, stored
+    )
+    draft = Draft(message, False)
+    if size_bytes < _MAX_PING_BYTES and _PING in payload:
+        draft.is_ping = _is_ping(source)
+    annotations = stored.message_annotations
+    if annotations.count:
+        if _SCHEDULED_TIME in annotations.encoded:
+            _read_scheduled_time(source, message, now_ms)
+        if _PARTITION_KEY in annotations.encoded:
+            draft.partition_key = _annotated_text(source, "x-opt-partition-key")
+    if description.requires_session or description.requires_duplicate_detection or description.enable_partitioning:
+        _read_properties(source, draft, description)
+    return draft
+
+
+def _is_ping(source: Message) -> bool:
+    properties = source.properties
+    return properties is not None and properties.content_type == _PING.decode() and not source.data
+
+
+def _read_scheduled_time(source: Message, message: BrokeredMessage, now_ms: int) -> None:
+    at_ms = (source.message_annotations or {}).get(_SCHEDULED_TIME.decode())
+    if at_ms is None:
+        return
+    if not isinstance(at_ms, Timestamp):
+        raise DecodeError(f"message-annotations.x-opt-scheduled-enqueue-time must be a timestamp, got {at_ms!r:.80}")
+    if at_ms > now_ms:
+        message.state = SCHEDULED
+        message.due_at_ms = int(at_ms)
+
+
+def _annotated_text(source: Message, key: str) -> str | None:
+    text = (source.message_annotations or {}).get(key)
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise DecodeError(f"message-annotations.{key} must be a string, got {text!r:.80}")
+    return _checked_id(key, str(text))
+
+
+def _read_properties(source: Message, draft: Draft, description: QueueDescription) -> None:
+    """Only queues that sort messages by their properties have these decoded."""
+    properties = source.properties or Properties()
+    session_id = properties.group_id
+    if description.requires_session:
+        if session_id is None:
+            raise NotAllowed(_NO_SESSION_ID, Scope.DELIVERY)
+        draft.message.session_id = _checked_id("session-id", session_id)
+    if session_id is not None and draft.partition_key is not None and session_id != draft.partition_key:
+        raise NotAllowed(
+            f"The SessionId '{session_id}' and the PartitionKey '{draft.partition_key}' of a message must be the same.",
+            Scope.DELIVERY,
+        )
+    message_id = None if properties.message_id is None else canonical_id(properties.message_id)
+    key = session_id if session_id is not None else draft.partition_key
+    if description.requires_duplicate_detection and message_id is not None:
+        draft.duplicate_key = message_id
+        if description.enable_partitioning and key is not None:
+            draft.duplicate_key = f"{key}\x00{message_id}"
+        key = key if key is not None else message_id
+    if description.enable_partitioning:
+        draft.partition_key = key
+
+
+def canonical_id(message_id: MessageId) -> str:
+    """A message id as text, whatever its type: duplicates are told by it."""
+    if isinstance(message_id, str):
+        return _checked_id("message-id", message_id)
+    if isinstance(message_id, bytes):
+        return _checked_id("message-id", message_id.hex())
+    return str(message_id) if isinstance(message_id, uuid.UUID) else str(int(message_id))
+
+
+def session_id_of(bare: bytes) -> str | None:
+    """For a message that is forwarded to a queue with sessions from one without."""
+    properties = Message(bare).properties
+    return None if properties is None or properties.group_id is None else _checked_id("session-id", properties.group_id)
+
+
+def message_id_of(bare: bytes) -> str | None:
+    """For a message that is forwarded to a queue that detects duplicates."""
+    properties = Message(bare).properties
+    return None if properties is None or properties.message_id is None else canonical_id(properties.message_id)
+
+
+def partition_of(key: str) -> int:
+    """The same key always has the same partition: FNV-1a, which needs no state and spreads well."""
+    value = 0x811C9DC5
+    for byte in key.encode():
+        value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
+    return value % PARTITION_COUNT
+
+
+def _checked_id(field: str, text: str) -> str:
+    if len(text) > MAX_ID_CHARACTERS:
+        raise ArgumentOutOfRange(f"{field} has {len(text)} characters; at most {MAX_ID_CHARACTERS} are allowed")
+    return text

@@ -1,0 +1,147 @@
+"""Who holds which message, and until when.
+
+Locks end in the order in which they were taken or renewed, because all locks of a queue last equally long. So the
+order of expiry is a queue too: the first that is still held is the next to expire. Locks that were settled meanwhile
+are passed over, and thrown out when they outnumber the held ones, so that each costs constant time.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from tandem.engine.message import NEVER_MS, SEQUENCE_MASK, BrokeredMessage
+
+if TYPE_CHECKING:
+    from tandem.engine.consumer import Consumer
+    from tandem.engine.outlet import Outlet
+
+__all__ = ["Lock", "LockTable", "sequence_number_of_token", "tag_of_token"]
+
+# A lock token is a GUID: 64 random bits, so that nobody guesses it, and the sequence number, so that it is found
+# without an index of its own. On the wire it appears in two orders of bytes: as an AMQP uuid (RFC 4122), and as a
+# delivery tag in .NET's order, with the first three groups reversed.
+_TOKEN: Final = struct.Struct(">IHHQ")
+_TAG: Final = struct.Struct("<IHH")
+
+# Settled locks that may lie in the order of expiry before it is cleaned, beside as many as are held.
+_TOLERATED_SETTLED: Final = 1_024
+
+
+def sequence_number_of_token(token: bytes) -> int:
+    return int.from_bytes(token[8:16], "big") & SEQUENCE_MASK
+
+
+def tag_of_token(token: bytes) -> bytes:
+    """The delivery tag for a token, and the token for a tag."""
+    return token[3::-1] + token[5:3:-1] + token[7:5:-1] + token[8:]
+
+
+class Lock:
+    """One message, locked for one consumer."""
+
+    __slots__ = (
+        "consumer",
+        "is_enlisted",
+        "is_held",
+        "locked_until_ms",
+        "message",
+        "outlet",
+        "payload",
+        "tag",
+        "token",
+    )
+
+    def __init__(
+        self, outlet: Outlet, message: BrokeredMessage, consumer: Consumer | None, locked_until_ms: int, nonce: int
+    ) -> None:
+        self.outlet = outlet
+        self.message = message
+        self.consumer = consumer
+        self.locked_until_ms = locked_until_ms
+        self.is_held = True
+        # A settlement is part of a transaction that is open: the lock lasts as long as that.
+        self.is_enlisted = False
+        first = nonce >> 32
+        second = nonce >> 16 & 0xFFFF
+        third = nonce & 0xFFFF
+        self.token: bytes = _TOKEN.pack(first, second, third, message.sequence_number)
+        self.tag: bytes = _TAG.pack(first, second, third) + self.token[8:]
+        # The bytes to deliver, until they are delivered.
+        self.payload = b""
+
+
+class LockTable:
+    """The locks of one outlet, by sequence number."""
+
+    __slots__ = ("_order", "held")
+
+    def __init__(self) -> None:
+        self.held: dict[int, Lock] = {}
+        self._order: deque[tuple[int, Lock]] = deque()
+
+    def add(self, lock: Lock) -> None:
+        self.held[lock.message.sequence_number] = lock
+        self._append(lock)
+
+    def renew(self, lock: Lock, locked_until_ms: int) -> None:
+        lock.locked_until_ms = locked_until_ms
+        self._append(lock)
+
+    def _append(self, lock: Lock) -> None:
+        order = self._order
+        if len(order) > 2 * len(self.held) + _TOLERATED_SETTLED:
+            self._order = order = deque([entry for entry in order if _is_current(entry)])
+        order.append((lock.locked_until_ms, lock))
+
+    def drop(self, lock: Lock) -> None:
+        lock.is_held = False
+        del self.held[lock.message.sequence_number]
+
+    def clear(self) -> None:
+        """The messages are gone, and so are their locks."""
+        for lock in self.held.values():
+            lock.is_held = False
+        self.held.clear()
+        self._order.clear()
+
+    def find(self, token: bytes) -> Lock | None:
+        lock = self.held.get(sequence_number_of_token(token))
+        return lock if lock is not None and lock.token == token else None
+
+    def take_expired(self, now_ms: int) -> list[Lock]:
+        """The locks whose time is over. Those of open transactions wait for the end of that."""
+        expired: list[Lock] = []
+        order = self._order
+        while order:
+            entry = order[0]
+            if _is_current(entry):
+                if entry[0] > now_ms:
+                    break
+                if not entry[1].is_enlisted:
+                    expired.append(entry[1])
+            order.popleft()
+        return expired
+
+    def next_expiry_ms(self) -> int:
+        order = self._order
+        while order:
+            if _is_current(order[0]):
+                return order[0][0]
+            order.popleft()
+        return NEVER_MS
+
+    def reorder(self) -> None:
+        """The duration of locks was changed: a later lock may end sooner."""
+        self._order = deque(sorted([entry for entry in self._order if _is_current(entry)], key=_deadline))
+
+
+def _deadline(entry: tuple[int, Lock]) -> int:
+    return entry[0]
+
+
+def _is_current(entry: tuple[int, Lock]) -> bool:
+    """Held still, and not renewed since."""
+    lock = entry[1]
+    return lock.is_held and lock.locked_until_ms == entry[0]

@@ -1,0 +1,206 @@
+"""A namespace: every queue, what they share, and the rhythm of the engine.
+
+begin(now)      the time of all that follows
+...             commands: methods of namespace, queue, sub-queue, outlet
+settle_turn()   give what has become available to whom waits
+take_effects()  what the commands wanted done, for the store and the clients
+committed(...)  that batch is on disk: its messages exist now
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from tandem.addresses import Address
+from tandem.engine.description import QueueDescription
+from tandem.engine.effects import DropQueue, Effects
+from tandem.engine.queue import Queue
+from tandem.engine.subqueue import SubQueue
+from tandem.engine.timers import Timers
+from tandem.engine.transactions import Transactions
+from tandem.errors import ArgumentError, EntityAlreadyExists, NotFound, QuotaExceeded
+from tandem.ids import Nonces
+from tandem.limits import MAX_ENTITIES
+
+__all__ = ["Namespace"]
+
+
+class Namespace:
+    """All entities of one name."""
+
+    __slots__ = (
+        "_by_number",
+        "_by_path",
+        "_next_number",
+        "_to_pump",
+        "effects",
+        "is_disk_full",
+        "name",
+        "nonces",
+        "now_ms",
+        "timers",
+        "transactions",
+    )
+
+    def __init__(self, name: str, nonces: Nonces, now_ms: int) -> None:
+        self.name = name
+        self.nonces = nonces
+        self.now_ms = now_ms
+        self.effects = Effects()
+        self.timers = Timers()
+        self.transactions = Transactions(self)
+        # The store has no room for new messages.
+        self.is_disk_full = False
+        self._by_path: dict[str, Queue] = {}
+        self._by_number: dict[int, Queue] = {}
+        self._next_number = 1
+        self._to_pump: dict[SubQueue, None] = {}
+
+    # --- rhythm ---------------------------------------------------------------------------------------------
+
+    def begin(self, now_ms: int) -> None:
+        """Time goes forward only: a clock that is set back must not make a lock last longer than it was promised."""
+        self.now_ms = max(self.now_ms, now_ms)
+
+    def tick(self) -> None:
+        """Look after everything that has come due."""
+        for subqueue in self.timers.take_due(self.now_ms):
+            subqueue.on_time(self.now_ms)
+        if self.transactions.next_deadline_ms() <= self.now_ms:
+            self.transactions.on_time(self.now_ms)
+
+    def next_deadline_ms(self) -> int:
+        return min(self.timers.next_ms(), self.transactions.next_deadline_ms())
+
+    def pump_soon(self, subqueue: SubQueue) -> None:
+        self._to_pump[subqueue] = None
+
+    def settle_turn(self) -> None:
+        while self._to_pump:
+            subqueues = list(self._to_pump)
+            self._to_pump.clear()
+            for subqueue in subqueues:
+                if not subqueue.queue.is_dropped:
+                    subqueue.pump()
+
+    def take_effects(self) -> Effects:
+        effects = self.effects
+        self.effects = Effects()
+        return effects
+
+    def committed(self, effects: Effects, duplicates: Collection[int]) -> None:
+        """A batch is on disk. `duplicates` are the rows that were not written, having been there before."""
+        queue: Queue | None = None
+        for message in effects.appended:
+            number = message.stream >> 2
+            if queue is None or queue.number != number:
+                queue = self._by_number.get(number)
+                if queue is None:
+                    continue
+                self._to_pump[queue.main] = None
+            queue.pending_bytes -= message.size_bytes
+            if duplicates and message.row in duplicates:
+                continue
+            kind = message.stream & 3
+            if kind == 0:
+                queue.main.publish(message)
+            else:
+                subqueue = queue.dead_letter_queue if kind == 1 else queue.transfer_dead_letter_queue
+                subqueue.count(message, 1)
+                subqueue.outlet.head.add_out_of_order(message)
+                self._to_pump[subqueue] = None
+        for subqueue, message in effects.moved:
+            subqueue.publish(message)
+            self._to_pump[subqueue] = None
+
+    # --- entities -------------------------------------------------------------------------------------------
+
+    def restore_queue(
+        self, number: int, description: QueueDescription, created_at_ms: int, updated_at_ms: int
+    ) -> Queue:
+        """A queue that was on disk when the broker started."""
+        queue = Queue(self, number, description, created_at_ms)
+        queue.updated_at_ms = updated_at_ms
+        # How long nobody has used it is not known any more: the time counts from now.
+        queue.accessed_at_ms = self.now_ms
+        self._add(queue)
+        return queue
+
+    def _add(self, queue: Queue) -> None:
+        self._by_path[queue.name.lower()] = queue
+        self._by_number[queue.number] = queue
+        if queue.number >= self._next_number:
+            self._next_number = queue.number + 1
+        queue.watch_idle()
+
+    def create_queue(self, description: QueueDescription) -> Queue:
+        if description.name.lower() in self._by_path:
+            raise EntityAlreadyExists(
+                f"SubCode=40900. Conflict. The messaging entity '{description.name}' exists already."
+            )
+        if len(self._by_path) >= MAX_ENTITIES:
+            raise QuotaExceeded(f"The namespace has {len(self._by_path)} entities; at most {MAX_ENTITIES} are allowed.")
+        self._check_forwarding(description)
+        queue = Queue(self, self._next_number, description, self.now_ms)
+        self._add(queue)
+        queue.record()
+        return queue
+
+    def update_queue(self, queue: Queue, description: QueueDescription) -> None:
+        old = queue.description
+        for field in ("requires_session", "requires_duplicate_detection", "enable_partitioning", "name"):
+            before, after = old.to_fields()[field], description.to_fields()[field]
+            if before != after:
+                raise ArgumentError(
+                    f"SubCode=40000. The value for the {field} property of an existing Queue cannot be changed: it is "
+                    f"{before!r}, asked for was {after!r}."
+                )
+        self._check_forwarding(description)
+        queue.update(description)
+
+    def _check_forwarding(self, description: QueueDescription) -> None:
+        for field, target in (
+            ("forward_to", description.forward_to),
+            ("forward_dead_lettered_messages_to", description.forward_dead_lettered_messages_to),
+        ):
+            if target is not None and target.lower() not in self._by_path:
+                raise ArgumentError(f"{field} is {target!r}, which does not exist: make it first")
+
+    def delete_queue(self, queue: Queue) -> None:
+        error = NotFound(f"The messaging entity '{queue.name}' could not be found. It was deleted.")
+        for subqueue in queue.subqueues():
+            subqueue.close_all_consumers(error)
+            subqueue.outlet.locks.clear()
+        queue.is_dropped = True
+        del self._by_path[queue.name.lower()]
+        del self._by_number[queue.number]
+        self.effects.changes.append(DropQueue(queue.number))
+        # Counts of the last moments would bring the stream's row back.
+        for subqueue in queue.subqueues():
+            self.effects.streams.pop(subqueue.stream, None)
+
+    @property
+    def queues(self) -> list[Queue]:
+        """In the order of their names."""
+        return [self._by_path[path] for path in sorted(self._by_path)]
+
+    def find(self, path: str) -> Queue | None:
+        return self._by_path.get(path.lower())
+
+    def get(self, path: str) -> Queue:
+        queue = self.find(path)
+        if queue is None:
+            # Two SDKs tell a missing entity by this very sentence.
+            raise NotFound(f"The messaging entity '{path}' could not be found.")
+        return queue
+
+    def resolve(self, address: Address) -> SubQueue:
+        """The line of messages that an address names."""
+        queue = self.find(address.entity)
+        if queue is None:
+            raise NotFound(f"The messaging entity '{address.path}' could not be found.")
+        return queue.subqueue(address.sub_queue)
+
+    @property
+    def message_count(self) -> int:
+        return sum([subqueue.active_count for queue in self._by_number.values() for subqueue in queue.subqueues()])

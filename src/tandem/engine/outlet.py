@@ -1,0 +1,204 @@
+"""Where messages go out: the head of a queue or of a session, its locks, and the consumers in line for the next one."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from tandem.engine.consumer import Consumer
+from tandem.engine.effects import HandedOut, Notice, NoticeKind
+from tandem.engine.head import Head
+from tandem.engine.lock_table import Lock, LockTable
+from tandem.engine.message import BrokeredMessage
+from tandem.engine.queries import MessagesQuery, RowsQuery
+from tandem.limits import MAX_HEAD_BYTES, MAX_PAGE_MESSAGES
+
+if TYPE_CHECKING:
+    from tandem.engine.sessions import Session
+    from tandem.engine.subqueue import SubQueue
+
+__all__ = ["Outlet"]
+
+# Messages. The least that is read from disk at once: a query costs about as much as ten messages.
+_MIN_PAGE_MESSAGES: Final = 50
+
+
+class Outlet:
+    """One line of available messages and one line of consumers."""
+
+    __slots__ = ("_consumer_count", "_waiting", "head", "locks", "session", "subqueue")
+
+    def __init__(self, subqueue: SubQueue, session: Session | None) -> None:
+        self.subqueue = subqueue
+        self.session = session
+        self.head = Head(is_complete=False)
+        self.locks = LockTable()
+        self._waiting: deque[Consumer] = deque()
+        self._consumer_count = 0
+
+    # --- consumers ------------------------------------------------------------------------------------------
+
+    def open(self, consumer: Consumer) -> None:
+        consumer.outlet = self
+        self._consumer_count += 1
+
+    def close(self, consumer: Consumer) -> None:
+        """Its locks stay; what nobody is there to receive need not be in memory."""
+        consumer.is_open = False
+        consumer.credit = 0
+        self._consumer_count -= 1
+        if not self._consumer_count:
+            self._waiting.clear()
+            self.head.clear()
+
+    def grant(self, consumer: Consumer, credit: int, is_draining: bool) -> None:
+        """The consumer takes this many messages from now on, in place of what was said before."""
+        consumer.credit = credit
+        consumer.is_draining = is_draining
+        self.wake(consumer)
+
+    def wake(self, consumer: Consumer) -> None:
+        if consumer.credit > 0 and not consumer.is_waiting and not consumer.is_paused and consumer.is_open:
+            consumer.is_waiting = True
+            self._waiting.append(consumer)
+        self.pump()
+        if consumer.is_draining and consumer.credit <= 0:
+            self._drained(consumer)
+
+    # --- handing out ----------------------------------------------------------------------------------------
+
+    def pump(self) -> None:
+        """Give available messages to waiting consumers, one each in turn."""
+        waiting = self._waiting
+        head = self.head
+        now_ms = self.subqueue.namespace.now_ms
+        while waiting:
+            consumer = waiting[0]
+            if consumer.credit <= 0 or consumer.is_paused or not consumer.is_open:
+                waiting.popleft()
+                consumer.is_waiting = False
+                continue
+            message = head.first()
+            if message is None:
+                break
+            if message.expires_at_ms <= now_ms:
+                head.take(message)
+                self.subqueue.expire(message)
+                continue
+            if message.stored is None:
+                self._load_bytes()
+                return
+            head.take(message)
+            consumer.credit -= 1
+            if consumer.deletes:
+                self._hand_out(message, consumer)
+            else:
+                self._lock(message, consumer, now_ms)
+            if len(waiting) > 1:
+                waiting.rotate(-1)
+        if waiting and not head.is_loading:
+            if head.is_low:
+                self._load(waiting)
+            elif head.first() is None:
+                self._drain(waiting)
+
+    def _lock(self, message: BrokeredMessage, consumer: Consumer, now_ms: int) -> None:
+        lock = self.lock(message, consumer, now_ms)
+        lock.payload = message.locked_payload(lock.locked_until_ms, lock.token)
+        # The bytes are on disk; the lock may last for minutes.
+        message.stored = None
+        self.subqueue.namespace.effects.deliveries.append(lock)
+
+    def lock(self, message: BrokeredMessage, consumer: Consumer | None, now_ms: int) -> Lock:
+        subqueue = self.subqueue
+        session = self.session
+        if session is not None:
+            locked_until_ms = session.locked_until_ms
+        else:
+            locked_until_ms = now_ms + subqueue.queue.description.lock_duration_ms
+            subqueue.wake_at(locked_until_ms)
+        lock = Lock(self, message, consumer, locked_until_ms, subqueue.namespace.nonces.next())
+        self.locks.add(lock)
+        return lock
+
+    def _hand_out(self, message: BrokeredMessage, consumer: Consumer) -> None:
+        namespace = self.subqueue.namespace
+        payload = message.unlocked_payload()
+        self.subqueue.remove(message)
+        consumer.unsent_count += 1
+        tag = namespace.nonces.next().to_bytes(8, "big") + message.sequence_number.to_bytes(8, "big")
+        namespace.effects.handed_out.append(HandedOut(consumer, payload, tag))
+
+    def _drain(self, waiting: deque[Consumer]) -> None:
+        for consumer in [one for one in waiting if one.is_draining]:
+            self._drained(consumer)
+
+    def _drained(self, consumer: Consumer) -> None:
+        consumer.is_draining = False
+        consumer.credit = 0
+        self.subqueue.namespace.effects.notices.append(Notice(NoticeKind.DRAINED, consumer))
+
+    # --- reading from disk ----------------------------------------------------------------------------------
+
+    def _load(self, waiting: deque[Consumer]) -> None:
+        """Ask for messages beyond the cursor: about as many as are wanted, so that little is held for nobody."""
+        wanted = _MIN_PAGE_MESSAGES
+        for consumer in waiting:
+            wanted += consumer.credit
+            if wanted >= self.head.room:
+                break
+        self.load(min(wanted, self.head.room))
+
+    def load(self, limit: int) -> None:
+        subqueue = self.subqueue
+        head = self.head
+        generation = head.begin_loading()
+
+        def answer(messages: list[BrokeredMessage]) -> None:
+            self._loaded(messages, limit, generation)
+
+        session_id = None if self.session is None else self.session.session_id
+        query = MessagesQuery(
+            subqueue.stream, head.cursor, subqueue.tail, limit, MAX_HEAD_BYTES, session_id, True, answer
+        )
+        subqueue.namespace.effects.queries.append(query)
+
+    def _loaded(self, messages: list[BrokeredMessage], limit: int, generation: int) -> None:
+        head = self.head
+        if generation != head.generation:
+            return
+        size_bytes = 0
+        for message in messages:
+            size_bytes += message.size_bytes
+        head.fill(messages, self.locks.held, len(messages) < limit and size_bytes < MAX_HEAD_BYTES)
+        if self.session is not None:
+            self.pump()
+        else:
+            self.subqueue.pump()
+
+    def _load_bytes(self) -> None:
+        """Messages that came back have their bytes on disk only."""
+        head = self.head
+        if head.is_loading:
+            return
+        missing = head.without_bytes(MAX_PAGE_MESSAGES // 10)
+        generation = head.generation
+        head.is_loading = True
+
+        def answer(messages: list[BrokeredMessage]) -> None:
+            self._loaded_bytes(missing, messages, generation)
+
+        numbers = [message.sequence_number for message in missing]
+        self.subqueue.namespace.effects.queries.append(RowsQuery(self.subqueue.stream, numbers, answer))
+
+    def _loaded_bytes(self, missing: list[BrokeredMessage], messages: list[BrokeredMessage], generation: int) -> None:
+        if generation != self.head.generation:
+            return
+        self.head.is_loading = False
+        found = {message.sequence_number: message.stored for message in messages}
+        for message in missing:
+            message.stored = found.get(message.sequence_number)
+            if message.stored is None:
+                # Expired or deleted between question and answer.
+                self.head.drop(message.sequence_number)
+        self.pump()

@@ -1,0 +1,181 @@
+"""What the engine asks of the store: messages that it does not hold in memory.
+
+A query is served when everything decided so far has been written, though perhaps not yet synced: the answer is always
+in step with the engine. It is given to `answer`, in the same turn in which it was served.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tandem.engine.message import BrokeredMessage
+
+__all__ = [
+    "DueQuery",
+    "EnqueuedBeforeQuery",
+    "ExpiredQuery",
+    "MessagesQuery",
+    "NextTimesQuery",
+    "Query",
+    "ReadySessionsQuery",
+    "RowsQuery",
+    "SessionListQuery",
+    "SessionStateQuery",
+]
+
+Messages = list[BrokeredMessage]
+
+
+class Query:
+    """One question about one stream."""
+
+    __slots__ = ("stream",)
+
+    def __init__(self, stream: int) -> None:
+        self.stream = stream
+
+
+class MessagesQuery(Query):
+    """Messages with sequence numbers in (after, up_to], in order, with their bytes.
+
+    `is_active_only` leaves out deferred and scheduled ones. With a session id only that session's.
+    """
+
+    __slots__ = ("after", "answer", "is_active_only", "limit", "limit_bytes", "session_id", "up_to")
+
+    def __init__(
+        self,
+        stream: int,
+        after: int,
+        up_to: int,
+        limit: int,
+        limit_bytes: int,
+        session_id: str | None,
+        is_active_only: bool,
+        answer: Callable[[Messages], None],
+    ) -> None:
+        super().__init__(stream)
+        self.after = after
+        self.up_to = up_to
+        self.limit = limit
+        self.limit_bytes = limit_bytes
+        self.session_id = session_id
+        self.is_active_only = is_active_only
+        self.answer = answer
+
+
+class RowsQuery(Query):
+    """The messages with these sequence numbers that there are, with their bytes, in order."""
+
+    __slots__ = ("answer", "sequence_numbers")
+
+    def __init__(self, stream: int, sequence_numbers: list[int], answer: Callable[[Messages], None]) -> None:
+        super().__init__(stream)
+        self.sequence_numbers = sequence_numbers
+        self.answer = answer
+
+
+class DueQuery(Query):
+    """Scheduled messages whose time has come, the earliest first, without their bytes."""
+
+    __slots__ = ("answer", "limit", "now_ms")
+
+    def __init__(self, stream: int, now_ms: int, limit: int, answer: Callable[[Messages], None]) -> None:
+        super().__init__(stream)
+        self.now_ms = now_ms
+        self.limit = limit
+        self.answer = answer
+
+
+class ExpiredQuery(Query):
+    """Active messages that expired by `now_ms`, and after (after_ms, after): earliest first, without bytes."""
+
+    __slots__ = ("after", "after_ms", "answer", "limit", "now_ms")
+
+    def __init__(
+        self, stream: int, now_ms: int, after_ms: int, after: int, limit: int, answer: Callable[[Messages], None]
+    ) -> None:
+        super().__init__(stream)
+        self.now_ms = now_ms
+        self.after_ms = after_ms
+        self.after = after
+        self.limit = limit
+        self.answer = answer
+
+
+class EnqueuedBeforeQuery(Query):
+    """Active messages enqueued at `enqueued_ms` or before with sequence numbers in (after, up_to], without bytes."""
+
+    __slots__ = ("after", "answer", "enqueued_ms", "limit", "session_id", "up_to")
+
+    def __init__(
+        self,
+        stream: int,
+        enqueued_ms: int,
+        after: int,
+        up_to: int,
+        limit: int,
+        session_id: str | None,
+        answer: Callable[[Messages], None],
+    ) -> None:
+        super().__init__(stream)
+        self.enqueued_ms = enqueued_ms
+        self.after = after
+        self.up_to = up_to
+        self.limit = limit
+        self.session_id = session_id
+        self.answer = answer
+
+
+class NextTimesQuery(Query):
+    """When the next scheduled message is due, and when the next active one after (after_ms, after) expires."""
+
+    __slots__ = ("after", "after_ms", "answer")
+
+    def __init__(self, stream: int, after_ms: int, after: int, answer: Callable[[int, int], None]) -> None:
+        super().__init__(stream)
+        self.after_ms = after_ms
+        self.after = after
+        self.answer = answer
+
+
+class ReadySessionsQuery(Query):
+    """Sessions that have active messages, the one that has waited longest first."""
+
+    __slots__ = ("answer", "limit")
+
+    def __init__(self, stream: int, limit: int, answer: Callable[[list[str]], None]) -> None:
+        super().__init__(stream)
+        self.limit = limit
+        self.answer = answer
+
+
+class SessionListQuery(Query):
+    """Sessions in the order of their ids: those whose state was set after a time, or with None all there are."""
+
+    __slots__ = ("answer", "limit", "skip", "updated_after_ms")
+
+    def __init__(
+        self,
+        stream: int,
+        updated_after_ms: int | None,
+        skip: int,
+        limit: int,
+        answer: Callable[[list[str]], None],
+    ) -> None:
+        super().__init__(stream)
+        self.updated_after_ms = updated_after_ms
+        self.skip = skip
+        self.limit = limit
+        self.answer = answer
+
+
+class SessionStateQuery(Query):
+    """The state that was kept beside a session."""
+
+    __slots__ = ("answer", "session_id")
+
+    def __init__(self, stream: int, session_id: str, answer: Callable[[bytes | None], None]) -> None:
+        super().__init__(stream)
+        self.session_id = session_id
+        self.answer = answer

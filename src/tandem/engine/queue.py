@@ -1,0 +1,373 @@
+"""One queue: its description, its three sub-queues, what may be sent to it, and where a message goes on to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tandem.addresses import SubQueue as SubQueueKind
+from tandem.engine.description import QueueDescription
+from tandem.engine.effects import ForgetDuplicates, PutQueue
+from tandem.engine.intake import Draft, message_id_of, partition_of, read_transfer, session_id_of
+from tandem.engine.message import NEVER_MS, SCHEDULED, SEQUENCE_MASK, BrokeredMessage
+from tandem.engine.subqueue import SubQueue
+from tandem.errors import EntityDisabled, MessageSizeExceeded, QuotaExceeded, Scope
+from tandem.limits import MAX_HOPS, MAX_PAGE_MESSAGES, PARTITION_COUNT
+
+if TYPE_CHECKING:
+    from tandem.engine.namespace import Namespace
+
+__all__ = ["STREAMS_PER_QUEUE", "Queue"]
+
+# The queue, its dead-letter queue and its transfer dead-letter queue; the fourth is spare.
+STREAMS_PER_QUEUE: Final = 4
+
+# Milliseconds. How often message ids that are past the duplicate window are forgotten, at the least.
+_FORGET_INTERVAL_MS: Final = 60_000
+
+_TOO_MANY_HOPS: Final = {
+    "DeadLetterReason": "MaxTransferHopCountExceeded",
+    "DeadLetterErrorDescription": (
+        "The maximum number of allowed hops when forwarding between queues has been exceeded. "
+        f"This value is set to {MAX_HOPS}."
+    ),
+}
+_NO_SESSION: Final = {
+    "DeadLetterReason": "Session ID is null",
+    "DeadLetterErrorDescription": "Session enabled entity doesn't allow a message whose session identifier is null.",
+}
+
+
+class Queue:
+    """One entity of a namespace."""
+
+    __slots__ = (
+        "_next_partition",
+        "accessed_at_ms",
+        "created_at_ms",
+        "dead_letter_queue",
+        "description",
+        "forget_at_ms",
+        "is_dropped",
+        "main",
+        "namespace",
+        "next_sequence_number",
+        "number",
+        "pending_bytes",
+        "ping_count",
+        "transfer_dead_letter_queue",
+        "updated_at_ms",
+    )
+
+    def __init__(self, namespace: Namespace, number: int, description: QueueDescription, created_at_ms: int) -> None:
+        self.namespace = namespace
+        self.number = number
+        self.description = description
+        self.created_at_ms = created_at_ms
+        self.updated_at_ms = created_at_ms
+        self.accessed_at_ms = created_at_ms
+        self.next_sequence_number = 1
+        # Sent, and not on disk yet.
+        self.pending_bytes = 0
+        self.ping_count = 0
+        self.is_dropped = False
+        self.forget_at_ms = NEVER_MS
+        self._next_partition = 0
+        stream = number * STREAMS_PER_QUEUE
+        name = description.name
+        self.main = SubQueue(self, SubQueueKind.NONE, stream, name, description.requires_session)
+        self.dead_letter_queue = SubQueue(self, SubQueueKind.DEAD_LETTER, stream + 1, f"{name}/$DeadLetterQueue", False)
+        self.transfer_dead_letter_queue = SubQueue(
+            self, SubQueueKind.TRANSFER_DEAD_LETTER, stream + 2, f"{name}/$Transfer/$DeadLetterQueue", False
+        )
+        if description.requires_duplicate_detection:
+            self._forget_later()
+
+    @property
+    def name(self) -> str:
+        return self.description.name
+
+    @property
+    def size_bytes(self) -> int:
+        dead_bytes = self.dead_letter_queue.size_bytes + self.transfer_dead_letter_queue.size_bytes
+        return self.main.size_bytes + dead_bytes + self.pending_bytes
+
+    def subqueue(self, kind: SubQueueKind) -> SubQueue:
+        if kind is SubQueueKind.NONE:
+            return self.main
+        return self.dead_letter_queue if kind is SubQueueKind.DEAD_LETTER else self.transfer_dead_letter_queue
+
+    def subqueues(self) -> tuple[SubQueue, SubQueue, SubQueue]:
+        return self.main, self.dead_letter_queue, self.transfer_dead_letter_queue
+
+    # --- sending --------------------------------------------------------------------------------------------
+
+    def send(self, payload: bytes, message_format: int) -> list[BrokeredMessage]:
+        """Take the messages of one transfer, all or none. They are on disk when the batch is."""
+        drafts = self.read(payload, message_format)
+        return self.take(drafts)
+
+    def read(self, payload: bytes, message_format: int) -> list[Draft]:
+        """Judge the messages of a transfer without taking them."""
+        if not self.description.can_send:
+            raise EntityDisabled(f"Messaging entity '{self.name}' is currently disabled.", Scope.DELIVERY)
+        drafts = read_transfer(payload, message_format, self.description, self.namespace.now_ms)
+        size_bytes = 0
+        for draft in drafts:
+            size_bytes += draft.message.size_bytes
+        self.check_room(size_bytes)
+        return drafts
+
+    def check_room(self, size_bytes: int) -> None:
+        if self.size_bytes + size_bytes > self.description.max_size_bytes:
+            raise QuotaExceeded(
+                f"The maximum entity size has been reached or exceeded for Queue: '{self.name}'. Size of entity in "
+                f"bytes: {self.size_bytes}, max entity size in bytes: {self.description.max_size_bytes}."
+            )
+        if self.namespace.is_disk_full:
+            raise QuotaExceeded(
+                f"The disk of the broker is full: {size_bytes} bytes for Queue '{self.name}' cannot be stored. "
+                "Messages can still be received, which makes room."
+            )
+
+    def check_state_size(self, size_bytes: int) -> None:
+        """The state of a session is at most as large as a message."""
+        limit = self.description.max_message_size_bytes
+        if size_bytes > limit:
+            raise MessageSizeExceeded(
+                f"The session state has {size_bytes} bytes, which exceeds the limit of {limit} bytes.", Scope.DELIVERY
+            )
+        self.check_room(size_bytes)
+
+    def take(self, drafts: list[Draft]) -> list[BrokeredMessage]:
+        """Messages that were read and judged."""
+        self.accessed_at_ms = self.namespace.now_ms
+        messages: list[BrokeredMessage] = []
+        for draft in drafts:
+            message = draft.message
+            if draft.is_ping:
+                self.ping_count += 1
+                continue
+            if draft.duplicate_key is not None:
+                window_ms = self.description.duplicate_detection_history_time_window_ms
+                message.duplicate_keys = [(self.number, draft.duplicate_key, window_ms)]
+            if self.description.enable_partitioning:
+                message.partition = self._partition(draft.partition_key)
+            self.place(message, -1, None)
+            messages.append(message)
+        return messages
+
+    def _partition(self, key: str | None) -> int:
+        if key is not None:
+            return partition_of(key)
+        self._next_partition = (self._next_partition + 1) % PARTITION_COUNT
+        return self._next_partition
+
+    # --- where a message goes -------------------------------------------------------------------------------
+
+    def place(self, message: BrokeredMessage, row: int, properties: dict[str, object] | None) -> None:
+        """Put a message into this queue, or where this queue forwards to. `row` is where it was, -1 if it is new."""
+        queue = self
+        if message.state != SCHEDULED:
+            while queue.description.forward_to is not None:
+                if message.hop_count >= MAX_HOPS:
+                    queue._place_dead(message, row, {**(properties or {}), **_TOO_MANY_HOPS})
+                    return
+                target = queue.namespace.find(queue.description.forward_to)
+                reason = _why_not(target, queue.description.forward_to, message)
+                if target is None or reason is not None:
+                    queue._place_dead(message, row, {**(properties or {}), **(reason or {})})
+                    return
+                message.hop_count += 1
+                number = queue._next_number()
+                if not message.enqueue_sequence_number:
+                    message.enqueue_sequence_number = number
+                queue = target
+                queue._adopt(message)
+        message.sequence_number = queue._next_number()
+        message.stream = queue.main.stream
+        message.enqueued_time_ms = self.namespace.now_ms
+        queue._limit_time_to_live(message)
+        queue.main.expect(message)
+        self._write(queue.main, message, row, properties)
+
+    def _adopt(self, message: BrokeredMessage) -> None:
+        """A message was forwarded here: what its former queue made of its session and partition does not count."""
+        description = self.description
+        if not description.requires_session:
+            message.session_id = None
+        message.partition = self._partition(message.session_id) if description.enable_partitioning else 0
+        stored = message.stored
+        if description.requires_duplicate_detection and stored is not None:
+            message_id = message_id_of(stored.bare)
+            if message_id is not None:
+                window_ms = description.duplicate_detection_history_time_window_ms
+                message.duplicate_keys = [*(message.duplicate_keys or []), (self.number, message_id, window_ms)]
+
+    def _place_dead(self, message: BrokeredMessage, row: int, properties: dict[str, object]) -> None:
+        """A message that came to this queue and cannot go on."""
+        message.sequence_number = self._next_number()
+        message.enqueued_time_ms = self.namespace.now_ms
+        self._bury(self.dead_letter_queue, message, row, properties)
+
+    def _bury(
+        self, graveyard: SubQueue, message: BrokeredMessage, row: int, properties: dict[str, object] | None
+    ) -> None:
+        """Into a dead-letter queue, where messages have no session and do not expire."""
+        message.stream = graveyard.stream
+        message.session_id = None
+        message.expires_at_ms = NEVER_MS
+        message.state = 0
+        if row < 0:
+            self._write(graveyard, message, row, properties)
+            return
+        message.stored = None
+        graveyard.record_move(row, message, properties)
+        graveyard.receive_dead_letter(message)
+
+    def _write(
+        self, subqueue: SubQueue, message: BrokeredMessage, row: int, properties: dict[str, object] | None
+    ) -> None:
+        effects = self.namespace.effects
+        change = effects.stream_change(subqueue.stream)
+        if row >= 0:
+            message.stored = None
+            change.add(message, 1)
+            subqueue.record_move(row, message, properties)
+            effects.moved.append((subqueue, message))
+            return
+        stored = message.stored
+        if properties and stored is not None:
+            stored.modify(properties)
+        effects.appended.append(message)
+        effects.appended_bytes += message.size_bytes
+        subqueue.queue.pending_bytes += message.size_bytes
+
+    def _next_number(self) -> int:
+        number = self.next_sequence_number
+        if number > SEQUENCE_MASK:
+            raise QuotaExceeded(
+                f"Queue '{self.name}' has used its {SEQUENCE_MASK} sequence numbers. Delete it and make it anew."
+            )
+        self.next_sequence_number = number + 1
+        change = self.namespace.effects.stream_change(self.main.stream)
+        change.next_sequence_number = number + 1
+        change.accessed_at_ms = self.accessed_at_ms
+        return number
+
+    def _limit_time_to_live(self, message: BrokeredMessage) -> None:
+        """The message lives as long as it says, or as the queue says, whichever is shorter."""
+        limit_ms = message.time_to_live_ms
+        default_ms = self.description.default_message_time_to_live_ms
+        if default_ms is not None and default_ms < limit_ms:
+            limit_ms = default_ms
+        start_ms = message.due_at_ms if message.state == SCHEDULED else message.enqueued_time_ms
+        message.expires_at_ms = NEVER_MS if limit_ms >= NEVER_MS else start_ms + limit_ms
+
+    def dead_letter(self, source: SubQueue, message: BrokeredMessage, properties: dict[str, object]) -> None:
+        """A message of this queue is dead. Its reason is in the properties."""
+        row = source.move_out(message)
+        forward_to = self.description.forward_dead_lettered_messages_to
+        if forward_to is not None:
+            target = self.namespace.find(forward_to)
+            if target is not None and message.hop_count < MAX_HOPS and _why_not(target, forward_to, message) is None:
+                message.hop_count += 1
+                message.dead_letter_source = self.name
+                message.enqueue_sequence_number = message.enqueue_sequence_number or message.sequence_number
+                message.delivery_count = 0
+                message.state = 0
+                target._adopt(message)
+                target.place(message, row, properties)
+                return
+        self._bury(self.dead_letter_queue, message, row, properties)
+
+    def forward_backlog(self) -> None:
+        """Messages that were here before forwarding was switched on go the way of all others."""
+        outlet = self.main.outlet
+        head = outlet.head
+        while True:
+            message = head.first()
+            if message is None:
+                break
+            head.take(message)
+            self.place(message, self.main.move_out(message), None)
+        if not head.is_complete and not head.is_loading and self.main.active_count > len(outlet.locks.held):
+            outlet.load(MAX_PAGE_MESSAGES)
+
+    # --- upkeep ---------------------------------------------------------------------------------------------
+
+    def touch(self) -> None:
+        """Somebody uses the queue: it is not idle."""
+        self.accessed_at_ms = self.namespace.now_ms
+
+    def update(self, description: QueueDescription) -> None:
+        self.description = description
+        self.updated_at_ms = self.namespace.now_ms
+        self.record()
+        disabled = EntityDisabled(f"Messaging entity '{self.name}' is currently disabled.")
+        if not description.can_receive:
+            for subqueue in self.subqueues():
+                subqueue.close_all_consumers(disabled)
+        for subqueue in self.subqueues():
+            subqueue.outlet.locks.reorder()
+        self._forget_later()
+        self.watch_idle()
+        self.namespace.pump_soon(self.main)
+
+    def watch_idle(self) -> None:
+        if self.description.auto_delete_on_idle_ms is not None:
+            self.main.wake_at(self.namespace.now_ms + self.description.auto_delete_on_idle_ms)
+
+    def record(self) -> None:
+        self.namespace.effects.changes.append(
+            PutQueue(self.number, self.description.to_fields(), self.created_at_ms, self.updated_at_ms)
+        )
+
+    def on_time(self, now_ms: int) -> None:
+        """Forget message ids that are too old to be duplicated; and the whole queue, if nobody needs it."""
+        if self.forget_at_ms <= now_ms:
+            before_ms = now_ms - self.description.duplicate_detection_history_time_window_ms
+            self.namespace.effects.changes.append(ForgetDuplicates(self.number, before_ms))
+            self._forget_later()
+        idle_ms = self.description.auto_delete_on_idle_ms
+        if idle_ms is not None:
+            if self.is_in_use:
+                self.touch()
+            if self.accessed_at_ms + idle_ms <= now_ms:
+                self.namespace.delete_queue(self)
+            else:
+                self.main.wake_at(self.accessed_at_ms + idle_ms)
+
+    @property
+    def is_in_use(self) -> bool:
+        """Somebody receives, or will: a queue with receivers or scheduled messages is not idle."""
+        return self.main.scheduled_count > 0 or any(one.consumers for one in self.subqueues())
+
+    def _forget_later(self) -> None:
+        if self.description.requires_duplicate_detection:
+            self.forget_at_ms = self.namespace.now_ms + _FORGET_INTERVAL_MS
+            self.main.wake_at(self.forget_at_ms)
+
+
+def _why_not(target: Queue | None, name: str, message: BrokeredMessage) -> dict[str, object] | None:
+    """Why a message cannot be forwarded to a queue, as the properties of a dead letter."""
+    if target is None:
+        return {
+            "DeadLetterReason": "ForwardingFailed",
+            "DeadLetterErrorDescription": f"The messaging entity '{name}' could not be found.",
+        }
+    if not target.description.can_send:
+        return {
+            "DeadLetterReason": "ForwardingFailed",
+            "DeadLetterErrorDescription": f"Messaging entity '{name}' is currently disabled.",
+        }
+    if target.description.requires_session and message.session_id is None:
+        if message.stored is not None:
+            message.session_id = session_id_of(message.stored.bare)
+        if message.session_id is None:
+            return dict(_NO_SESSION)
+    if target.size_bytes + message.size_bytes > target.description.max_size_bytes:
+        return {
+            "DeadLetterReason": "ForwardingFailed",
+            "DeadLetterErrorDescription": f"The maximum entity size has been reached or exceeded for Queue: '{name}'.",
+        }
+    return None

@@ -1,0 +1,252 @@
+"""Sessions: messages with the same session id are received by one consumer at a time, in order.
+
+The lock is on the session. It ends when the consumer leaves, and then its messages are as if they had never been
+handed out; or it expires, and then each message that was handed out counts as a failed delivery.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from tandem.engine.consumer import Consumer
+from tandem.engine.effects import Notice, NoticeKind, SetSessionState
+from tandem.engine.lock_table import Lock
+from tandem.engine.message import NEVER_MS, BrokeredMessage
+from tandem.engine.outlet import Outlet
+from tandem.engine.queries import ReadySessionsQuery, SessionListQuery, SessionStateQuery
+from tandem.errors import OperationTimeout, Scope, SessionCannotBeLocked, SessionLockLost
+from tandem.limits import MAX_SESSIONS_PER_PAGE
+
+if TYPE_CHECKING:
+    from tandem.engine.subqueue import SubQueue
+
+__all__ = ["Session", "Sessions"]
+
+_SESSION_LOCK_LOST: Final = "The session lock has expired on the MessageSession. Accept a new MessageSession."
+
+# Milliseconds. How soon to look again whether a transaction that keeps a session locked has ended.
+_ENLISTED_MS: Final = 1_000
+
+
+class Session:
+    """A session that a consumer has accepted."""
+
+    __slots__ = ("consumer", "is_held", "locked_until_ms", "outlet", "session_id")
+
+    def __init__(self, subqueue: SubQueue, session_id: str, consumer: Consumer, locked_until_ms: int) -> None:
+        self.session_id = session_id
+        self.consumer = consumer
+        self.locked_until_ms = locked_until_ms
+        self.is_held = True
+        self.outlet = Outlet(subqueue, self)
+        self.outlet.open(consumer)
+
+
+class _Waiter:
+    """A consumer that will take any session, until a time."""
+
+    __slots__ = ("consumer", "deadline_ms")
+
+    def __init__(self, consumer: Consumer, deadline_ms: int) -> None:
+        self.consumer = consumer
+        self.deadline_ms = deadline_ms
+
+
+class Sessions:
+    """The sessions of one queue that are locked, and the consumers that wait for one."""
+
+    __slots__ = ("_accepted", "_is_searching", "_subqueue", "_to_pump", "_waiters")
+
+    def __init__(self, subqueue: SubQueue) -> None:
+        self._subqueue = subqueue
+        self._accepted: dict[str, Session] = {}
+        self._waiters: deque[_Waiter] = deque()
+        self._is_searching = False
+        self._to_pump: dict[str, None] = {}
+
+    # --- accepting ------------------------------------------------------------------------------------------
+
+    def accept(self, consumer: Consumer, session_id: str | None, wait_ms: int) -> None:
+        if session_id is None:
+            deadline_ms = self._subqueue.namespace.now_ms + wait_ms
+            self._waiters.append(_Waiter(consumer, deadline_ms))
+            self._subqueue.wake_at(deadline_ms)
+            self._search()
+        elif session_id in self._accepted:
+            self._refuse(
+                consumer,
+                SessionCannotBeLocked(
+                    f"The requested session '{session_id}' cannot be accepted. It may be locked by another receiver."
+                ),
+            )
+        else:
+            self._give(consumer, session_id)
+
+    def _give(self, consumer: Consumer, session_id: str) -> None:
+        subqueue = self._subqueue
+        locked_until_ms = subqueue.namespace.now_ms + subqueue.queue.description.lock_duration_ms
+        self._accepted[session_id] = Session(subqueue, session_id, consumer, locked_until_ms)
+        subqueue.wake_at(locked_until_ms)
+        subqueue.namespace.effects.notices.append(Notice(NoticeKind.SESSION_ACCEPTED, consumer))
+
+    def _refuse(self, consumer: Consumer, error: Exception) -> None:
+        consumer.is_open = False
+        self._subqueue.consumers.pop(consumer, None)
+        self._subqueue.namespace.effects.notices.append(Notice(NoticeKind.SESSION_REFUSED, consumer, error))
+
+    def _search(self) -> None:
+        """Ask the store which sessions have messages. One question at a time: its answer serves all who wait."""
+        if not self._waiters or self._is_searching:
+            return
+        self._is_searching = True
+        limit = len(self._accepted) + len(self._waiters)
+        self._subqueue.namespace.effects.queries.append(ReadySessionsQuery(self._subqueue.stream, limit, self._found))
+
+    def _found(self, session_ids: list[str]) -> None:
+        self._is_searching = False
+        for session_id in session_ids:
+            if not self._waiters:
+                return
+            if session_id not in self._accepted:
+                self._give(self._waiters.popleft().consumer, session_id)
+
+    def publish(self, message: BrokeredMessage) -> None:
+        """A message of a session is on disk."""
+        session_id = message.session_id
+        assert session_id is not None
+        session = self._accepted.get(session_id)
+        if session is not None:
+            session.outlet.head.add(message)
+            self._to_pump[session_id] = None
+        elif self._waiters:
+            self._give(self._waiters.popleft().consumer, session_id)
+
+    def pump(self) -> None:
+        """Every session that something has become available in."""
+        session_ids = list(self._to_pump)
+        self._to_pump.clear()
+        for session_id in session_ids:
+            session = self._accepted.get(session_id)
+            if session is not None:
+                session.outlet.pump()
+
+    def pump_soon(self, session_id: str) -> None:
+        self._to_pump[session_id] = None
+
+    # --- holding --------------------------------------------------------------------------------------------
+
+    def find(self, session_id: str | None) -> Session | None:
+        """The session, if somebody holds it."""
+        return None if session_id is None else self._accepted.get(session_id)
+
+    def of_consumer(self, consumer: Consumer) -> Session | None:
+        outlet = consumer.outlet
+        return None if outlet is None else outlet.session
+
+    def find_lock(self, token: bytes) -> Lock | None:
+        for session in self._accepted.values():
+            lock = session.outlet.locks.find(token)
+            if lock is not None:
+                return lock
+        return None
+
+    def held(self, session_id: str) -> Session:
+        """The session, or SessionLockLost."""
+        session = self._accepted.get(session_id)
+        if session is None or session.locked_until_ms <= self._subqueue.namespace.now_ms:
+            raise SessionLockLost(_SESSION_LOCK_LOST, Scope.DELIVERY)
+        return session
+
+    def renew(self, session_id: str) -> int:
+        session = self.held(session_id)
+        subqueue = self._subqueue
+        session.locked_until_ms = subqueue.namespace.now_ms + subqueue.queue.description.lock_duration_ms
+        for lock in session.outlet.locks.held.values():
+            lock.locked_until_ms = session.locked_until_ms
+        subqueue.wake_at(session.locked_until_ms)
+        return session.locked_until_ms
+
+    def close(self, consumer: Consumer) -> None:
+        """The consumer left. Its session is free at once, and its messages were never handed out."""
+        session = self.of_consumer(consumer)
+        if session is None:
+            self._waiters = deque([waiter for waiter in self._waiters if waiter.consumer is not consumer])
+            return
+        if session.is_held:
+            self._free(session)
+            for lock in list(session.outlet.locks.held.values()):
+                self._subqueue.release(lock)
+            self._search()
+
+    def _free(self, session: Session) -> None:
+        session.is_held = False
+        self._accepted.pop(session.session_id, None)
+        session.outlet.close(session.consumer)
+
+    # --- state ----------------------------------------------------------------------------------------------
+
+    def get_state(self, session_id: str, asker: object) -> None:
+        effects = self._subqueue.namespace.effects
+
+        def answer(state: bytes | None) -> None:
+            self._subqueue.namespace.effects.reply(asker, (state,))
+
+        effects.queries.append(SessionStateQuery(self._subqueue.stream, session_id, answer))
+
+    def set_state(self, session_id: str, state: bytes | None, asker: object) -> None:
+        """Kept beside the messages, and counted with them."""
+        subqueue = self._subqueue
+        subqueue.queue.check_state_size(0 if state is None else len(state))
+
+        def answer(old: bytes | None) -> None:
+            by = len(state or b"") - len(old or b"")
+            effects = subqueue.namespace.effects
+            effects.stream_change(subqueue.stream).size_bytes += by
+            subqueue.size_bytes += by
+            effects.changes.append(SetSessionState(subqueue.stream, session_id, state, subqueue.namespace.now_ms))
+            effects.reply(asker, None)
+
+        subqueue.namespace.effects.queries.append(SessionStateQuery(subqueue.stream, session_id, answer))
+
+    def list_sessions(self, updated_after_ms: int | None, skip: int, top: int, asker: object) -> None:
+        def answer(session_ids: list[str]) -> None:
+            self._subqueue.namespace.effects.reply(asker, session_ids)
+
+        limit = min(max(top, 1), MAX_SESSIONS_PER_PAGE)
+        query = SessionListQuery(self._subqueue.stream, updated_after_ms, max(skip, 0), limit, answer)
+        self._subqueue.namespace.effects.queries.append(query)
+
+    # --- time -----------------------------------------------------------------------------------------------
+
+    def on_time(self, now_ms: int) -> None:
+        for session in [one for one in self._accepted.values() if one.locked_until_ms <= now_ms]:
+            if any(lock.is_enlisted for lock in session.outlet.locks.held.values()):
+                # A settlement is part of an open transaction: the lock lasts as long as that.
+                session.locked_until_ms = now_ms + _ENLISTED_MS
+                continue
+            self._free(session)
+            for lock in list(session.outlet.locks.held.values()):
+                self._subqueue.fail(lock)
+            self._subqueue.consumers.pop(session.consumer, None)
+            error = SessionLockLost(_SESSION_LOCK_LOST)
+            self._subqueue.namespace.effects.notices.append(Notice(NoticeKind.CLOSED, session.consumer, error))
+        late = [waiter for waiter in self._waiters if waiter.deadline_ms <= now_ms]
+        if late:
+            self._waiters = deque([waiter for waiter in self._waiters if waiter.deadline_ms > now_ms])
+            for waiter in late:
+                self._refuse(
+                    waiter.consumer,
+                    OperationTimeout(
+                        "The operation did not complete within the allotted time: no session has messages."
+                    ),
+                )
+        self._search()
+
+    def next_deadline_ms(self) -> int:
+        deadline_ms = NEVER_MS
+        for session in self._accepted.values():
+            deadline_ms = min(deadline_ms, session.locked_until_ms)
+        for waiter in self._waiters:
+            deadline_ms = min(deadline_ms, waiter.deadline_ms)
+        return deadline_ms

@@ -1,0 +1,563 @@
+"""One line of messages: the queue itself, its dead-letter queue, or its transfer dead-letter queue.
+
+Counts are those of messages that are on disk or, for changes of the last moments, will be with the next commit. A
+message that was sent becomes available, and is counted, when its commit is on disk.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tandem.addresses import SubQueue as SubQueueKind
+from tandem.engine.consumer import Consumer
+from tandem.engine.effects import Move, Notice, NoticeKind, SetState, StreamChange
+from tandem.engine.lock_table import Lock
+from tandem.engine.message import ACTIVE, DEFERRED, NEVER_MS, SCHEDULED, SEQUENCE_MASK, BrokeredMessage, row_of
+from tandem.engine.outlet import Outlet
+from tandem.engine.queries import (
+    DueQuery,
+    EnqueuedBeforeQuery,
+    ExpiredQuery,
+    MessagesQuery,
+    NextTimesQuery,
+    RowsQuery,
+)
+from tandem.engine.sessions import Sessions
+from tandem.errors import (
+    ArgumentOutOfRange,
+    MessageLockLost,
+    MessageNotFound,
+    NotAllowed,
+    ProtocolError,
+    Scope,
+    SessionLockLost,
+)
+from tandem.limits import MAX_BATCH_DELETE_MESSAGES, MAX_PAGE_MESSAGES, MAX_PEEK_BYTES, MAX_PEEK_MESSAGES
+
+if TYPE_CHECKING:
+    from tandem.engine.namespace import Namespace
+    from tandem.engine.queue import Queue
+
+__all__ = ["SubQueue"]
+
+_LOCK_LOST: Final = (
+    "The lock supplied is invalid. Either the lock expired, or the message has already been removed from the queue, or "
+    "was received by a different receiver instance."
+)
+_SESSION_LOCK_LOST: Final = "The session lock has expired on the MessageSession. Accept a new MessageSession."
+_NOT_FOUND: Final = "Failed to lock one or more specified messages. The message does not exist."
+
+
+class SubQueue:
+    """A stream of messages with their consumers and locks."""
+
+    __slots__ = (
+        "_expired_after",
+        "_expired_after_ms",
+        "_is_activating",
+        "_is_expiring",
+        "_next_due_ms",
+        "_next_expiry_ms",
+        "_timer_ms",
+        "active_count",
+        "consumers",
+        "deferred_count",
+        "kind",
+        "namespace",
+        "outlet",
+        "path",
+        "queue",
+        "scheduled_count",
+        "sessions",
+        "size_bytes",
+        "stream",
+        "tail",
+    )
+
+    def __init__(self, queue: Queue, kind: SubQueueKind, stream: int, path: str, has_sessions: bool) -> None:
+        self.queue = queue
+        self.namespace: Namespace = queue.namespace
+        self.kind = kind
+        self.stream = stream
+        self.path = path
+        self.active_count = 0
+        self.deferred_count = 0
+        self.scheduled_count = 0
+        self.size_bytes = 0
+        # The highest sequence number that is on disk. Dead letters keep theirs, and need no commit to be seen: they
+        # were on disk before.
+        self.tail = 0 if kind is SubQueueKind.NONE else SEQUENCE_MASK
+        self.consumers: dict[Consumer, None] = {}
+        self.outlet = Outlet(self, None)
+        self.sessions: Sessions | None = Sessions(self) if has_sessions else None
+        self._next_due_ms = NEVER_MS
+        self._next_expiry_ms = NEVER_MS
+        # Where the search for expired messages goes on: those before are handled, or locked and handled when they
+        # come back.
+        self._expired_after_ms = 0
+        self._expired_after = 0
+        self._is_activating = False
+        self._is_expiring = False
+        self._timer_ms = NEVER_MS
+
+    @property
+    def is_dead_letter(self) -> bool:
+        return self.kind is not SubQueueKind.NONE
+
+    # --- counts ---------------------------------------------------------------------------------------------
+
+    def restore(self, active: int, deferred: int, scheduled: int, size_bytes: int, tail: int) -> None:
+        """What was on disk when the broker started."""
+        self.active_count = active
+        self.deferred_count = deferred
+        self.scheduled_count = scheduled
+        self.size_bytes = size_bytes
+        if not self.is_dead_letter:
+            self.tail = tail
+        if active or scheduled:
+            self._ask_next_times()
+
+    def count(self, message: BrokeredMessage, by: int) -> None:
+        if message.state == ACTIVE:
+            self.active_count += by
+        elif message.state == DEFERRED:
+            self.deferred_count += by
+        else:
+            self.scheduled_count += by
+        self.size_bytes += by * message.size_bytes
+
+    def _change(self) -> StreamChange:
+        return self.namespace.effects.stream_change(self.stream)
+
+    # --- messages coming ------------------------------------------------------------------------------------
+
+    def expect(self, message: BrokeredMessage) -> None:
+        """A message is about to be written: wake up in time for it."""
+        if message.state == SCHEDULED:
+            if message.due_at_ms < self._next_due_ms:
+                self._next_due_ms = message.due_at_ms
+                self.wake_at(message.due_at_ms)
+        elif message.expires_at_ms < self._next_expiry_ms:
+            self._next_expiry_ms = message.expires_at_ms
+            self.wake_at(message.expires_at_ms)
+
+    def publish(self, message: BrokeredMessage) -> None:
+        """A message is on disk now. Who pumps is the caller's care."""
+        self.count(message, 1)
+        self.tail = max(self.tail, message.sequence_number)
+        if message.state != ACTIVE:
+            return
+        if self.sessions is not None:
+            self.sessions.publish(message)
+        else:
+            self.outlet.head.add(message)
+
+    def receive_dead_letter(self, message: BrokeredMessage) -> None:
+        """A message of the queue becomes one of this dead-letter queue, at once."""
+        self.count(message, 1)
+        self._change().add(message, 1)
+        self.outlet.head.add_out_of_order(message)
+        self.namespace.pump_soon(self)
+
+    def pump(self) -> None:
+        if self.queue.description.forward_to is not None and not self.is_dead_letter:
+            self.queue.forward_backlog()
+        elif self.sessions is not None:
+            self.sessions.pump()
+        else:
+            self.outlet.pump()
+
+    # --- consumers ------------------------------------------------------------------------------------------
+
+    def open_consumer(self, context: object, deletes: bool) -> Consumer:
+        """A receiver without a session."""
+        if self.sessions is not None:
+            raise NotAllowed(
+                "It is not possible for an entity that requires sessions to create a non-sessionful message receiver.",
+                Scope.LINK,
+            )
+        consumer = Consumer(self, context, deletes)
+        self.consumers[consumer] = None
+        self.outlet.open(consumer)
+        self.queue.touch()
+        return consumer
+
+    def accept_session(self, context: object, deletes: bool, session_id: str | None, wait_ms: int) -> Consumer:
+        """A receiver of one session, by name or whichever is available. A notice says which, or that there is none."""
+        if self.sessions is None:
+            raise NotAllowed(
+                "A sessionful message receiver cannot be created on an entity that does not require sessions.",
+                Scope.LINK,
+            )
+        consumer = Consumer(self, context, deletes)
+        self.consumers[consumer] = None
+        self.queue.touch()
+        self.sessions.accept(consumer, session_id, wait_ms)
+        return consumer
+
+    def close_consumer(self, consumer: Consumer) -> None:
+        if not consumer.is_open:
+            return
+        self.consumers.pop(consumer, None)
+        self.queue.touch()
+        if self.sessions is not None:
+            self.sessions.close(consumer)
+        else:
+            self.outlet.close(consumer)
+        consumer.is_open = False
+
+    def close_all_consumers(self, error: ProtocolError) -> None:
+        """The entity is gone or disabled: tell everybody."""
+        for consumer in list(self.consumers):
+            self.namespace.effects.notices.append(Notice(NoticeKind.CLOSED, consumer, error))
+            self.close_consumer(consumer)
+
+    # --- settling -------------------------------------------------------------------------------------------
+
+    def find_lock(self, token: bytes) -> Lock:
+        """The lock with this token, if it still holds."""
+        lock = self.outlet.locks.find(token) if self.sessions is None else self.sessions.find_lock(token)
+        if lock is None:
+            raise MessageLockLost(_LOCK_LOST)
+        self.check(lock)
+        return lock
+
+    def check(self, lock: Lock) -> None:
+        """Raise if the lock is over."""
+        if not lock.is_held or (lock.locked_until_ms <= self.namespace.now_ms and not lock.is_enlisted):
+            if lock.outlet.session is not None:
+                raise SessionLockLost(_SESSION_LOCK_LOST, Scope.DELIVERY)
+            raise MessageLockLost(_LOCK_LOST)
+
+    def complete(self, lock: Lock) -> None:
+        """The message is done with."""
+        self.check(lock)
+        lock.outlet.locks.drop(lock)
+        self.remove(lock.message)
+
+    def remove(self, message: BrokeredMessage) -> None:
+        effects = self.namespace.effects
+        effects.removed.append(message.row)
+        effects.stream_change(self.stream).add(message, -1)
+        self.count(message, -1)
+
+    def abandon(self, lock: Lock, properties: dict[str, object] | None = None) -> None:
+        """The message could not be processed: somebody may try again, unless it was tried too often."""
+        self.check(lock)
+        self._failed(lock, properties)
+
+    def _failed(self, lock: Lock, properties: dict[str, object] | None) -> None:
+        message = lock.message
+        lock.outlet.locks.drop(lock)
+        message.delivery_count += 1
+        limit = self.queue.description.max_delivery_count
+        if message.delivery_count >= limit and not self.is_dead_letter:
+            reason = {
+                "DeadLetterReason": "MaxDeliveryCountExceeded",
+                "DeadLetterErrorDescription": f"Message could not be consumed after {limit} delivery attempts.",
+            }
+            self.queue.dead_letter(self, message, {**(properties or {}), **reason})
+            return
+        self.namespace.effects.changes.append(SetState(message.row, message.state, message.delivery_count, properties))
+        self._give_back(lock)
+
+    def release(self, lock: Lock) -> None:
+        """The message was not looked at. Nobody is told if the lock is over: it is what was asked for."""
+        if lock.is_held:
+            lock.outlet.locks.drop(lock)
+            self._give_back(lock)
+
+    def _give_back(self, lock: Lock) -> None:
+        message = lock.message
+        if message.state != ACTIVE:
+            return
+        if message.expires_at_ms <= self.namespace.now_ms:
+            self.expire(message)
+            return
+        session = lock.outlet.session
+        if session is None:
+            lock.outlet.head.add_out_of_order(message)
+            self.namespace.pump_soon(self)
+        elif session.is_held and self.sessions is not None:
+            lock.outlet.head.add_out_of_order(message)
+            self.sessions.pump_soon(session.session_id)
+            self.namespace.pump_soon(self)
+
+    def defer(self, lock: Lock, properties: dict[str, object] | None = None) -> None:
+        """The message is put aside: from now on it is received by its sequence number only."""
+        self.check(lock)
+        message = lock.message
+        lock.outlet.locks.drop(lock)
+        change = self._change()
+        change.add(message, -1)
+        self.count(message, -1)
+        message.state = DEFERRED
+        change.add(message, 1)
+        self.count(message, 1)
+        self.namespace.effects.changes.append(SetState(message.row, DEFERRED, message.delivery_count, properties))
+
+    def dead_letter(
+        self, lock: Lock, reason: str | None, description: str | None, properties: dict[str, object] | None = None
+    ) -> None:
+        """The message cannot be processed by anybody."""
+        self.check(lock)
+        if self.is_dead_letter:
+            raise NotAllowed("A message of a dead-letter queue cannot be dead-lettered again.", Scope.DELIVERY)
+        lock.outlet.locks.drop(lock)
+        changes = dict(properties or {})
+        if reason is not None:
+            changes["DeadLetterReason"] = reason
+        if description is not None:
+            changes["DeadLetterErrorDescription"] = description
+        self.queue.dead_letter(self, lock.message, changes)
+
+    def renew(self, lock: Lock) -> int:
+        """The lock lasts as long as a new one, from now on."""
+        self.check(lock)
+        if lock.outlet.session is not None:
+            raise NotAllowed("The message is locked by its session: renew the lock of the session.", Scope.DELIVERY)
+        locked_until_ms = self.namespace.now_ms + self.queue.description.lock_duration_ms
+        lock.outlet.locks.renew(lock, locked_until_ms)
+        self.wake_at(locked_until_ms)
+        return locked_until_ms
+
+    # --- by sequence number ---------------------------------------------------------------------------------
+
+    def receive_deferred(
+        self, sequence_numbers: list[int], deletes: bool, session_id: str | None, asker: object
+    ) -> None:
+        """All of these deferred messages, or none. Answered with pairs of lock and bytes; no lock if deleted."""
+        numbers = [number & SEQUENCE_MASK for number in sequence_numbers]
+
+        def answer(messages: list[BrokeredMessage]) -> None:
+            self._received_deferred(numbers, messages, deletes, session_id, asker)
+
+        self.queue.touch()
+        self.namespace.effects.queries.append(RowsQuery(self.stream, sorted(set(numbers)), answer))
+
+    def _received_deferred(
+        self,
+        numbers: list[int],
+        messages: list[BrokeredMessage],
+        deletes: bool,
+        session_id: str | None,
+        asker: object,
+    ) -> None:
+        effects = self.namespace.effects
+        outlet = self.outlet
+        if self.sessions is not None:
+            session = self.sessions.find(session_id)
+            if session is None:
+                effects.reply(asker, SessionLockLost(_SESSION_LOCK_LOST, Scope.DELIVERY))
+                return
+            outlet = session.outlet
+        found = {message.sequence_number: message for message in messages}
+        for number in numbers:
+            message = found.get(number)
+            is_free = message is not None and message.state == DEFERRED and number not in outlet.locks.held
+            if not is_free or (session_id is not None and message is not None and message.session_id != session_id):
+                effects.reply(asker, MessageNotFound(_NOT_FOUND))
+                return
+        answers: list[tuple[Lock | None, bytes]] = []
+        for number in dict.fromkeys(numbers):
+            message = found[number]
+            if deletes:
+                answers.append((None, message.unlocked_payload()))
+                self.remove(message)
+            else:
+                lock = outlet.lock(message, None, self.namespace.now_ms)
+                answers.append((lock, message.locked_payload(lock.locked_until_ms, lock.token)))
+                message.stored = None
+        effects.reply(asker, answers)
+
+    def peek(self, from_sequence_number: int, count: int, session_id: str | None, asker: object) -> None:
+        """Browse. Answered with the bytes of messages in any state, locked or not."""
+        if count < 1:
+            raise ArgumentOutOfRange(f"message-count is {count}; it must be at least 1")
+        after = max(from_sequence_number & SEQUENCE_MASK, 1) - 1
+        now_ms = self.namespace.now_ms
+
+        def answer(messages: list[BrokeredMessage]) -> None:
+            alive = [one for one in messages if one.state != ACTIVE or one.expires_at_ms > now_ms]
+            self.namespace.effects.reply(asker, [one.unlocked_payload() for one in alive])
+
+        self.queue.touch()
+        limit = min(count, MAX_PEEK_MESSAGES)
+        self.namespace.effects.queries.append(
+            MessagesQuery(self.stream, after, self.tail, limit, MAX_PEEK_BYTES, session_id, False, answer)
+        )
+
+    def cancel_scheduled(self, sequence_numbers: list[int], asker: object) -> None:
+        """All of these scheduled messages, or none, are never sent."""
+        numbers = sorted({number & SEQUENCE_MASK for number in sequence_numbers})
+
+        def answer(messages: list[BrokeredMessage]) -> None:
+            scheduled = [message for message in messages if message.state == SCHEDULED]
+            if len(scheduled) != len(numbers):
+                self.namespace.effects.reply(
+                    asker,
+                    MessageNotFound(
+                        "Failed to cancel one or more scheduled messages. The message does not exist, or was sent."
+                    ),
+                )
+                return
+            for message in scheduled:
+                self.remove(message)
+            self.namespace.effects.reply(asker, None)
+
+        self.queue.touch()
+        self.namespace.effects.queries.append(RowsQuery(self.stream, numbers, answer))
+
+    def delete_batch(self, count: int, enqueued_before_ms: int, session_id: str | None, asker: object) -> None:
+        """Delete messages that are neither locked nor put aside. Answered with how many were."""
+        if not 1 <= count <= MAX_BATCH_DELETE_MESSAGES:
+            raise ArgumentOutOfRange(f"message-count is {count}; it must be from 1 to {MAX_BATCH_DELETE_MESSAGES}")
+        self.queue.touch()
+        self._delete_page(count, 0, 0, enqueued_before_ms, session_id, asker)
+
+    def _delete_page(
+        self, count: int, deleted: int, after: int, enqueued_before_ms: int, session_id: str | None, asker: object
+    ) -> None:
+        limit = min(count - deleted, MAX_PAGE_MESSAGES)
+
+        def answer(messages: list[BrokeredMessage]) -> None:
+            gone = deleted
+            for message in messages:
+                if self._is_free(message):
+                    self._drop_from_head(message)
+                    self.remove(message)
+                    gone += 1
+            if len(messages) == limit and gone < count:
+                last = messages[-1].sequence_number
+                self._delete_page(count, gone, last, enqueued_before_ms, session_id, asker)
+            else:
+                self.namespace.effects.reply(asker, gone)
+
+        self.namespace.effects.queries.append(
+            EnqueuedBeforeQuery(self.stream, enqueued_before_ms, after, self.tail, limit, session_id, answer)
+        )
+
+    def _is_free(self, message: BrokeredMessage) -> bool:
+        number = message.sequence_number
+        if self.sessions is None:
+            return number not in self.outlet.locks.held
+        session = self.sessions.find(message.session_id)
+        return session is None or number not in session.outlet.locks.held
+
+    def _drop_from_head(self, message: BrokeredMessage) -> None:
+        if self.sessions is None:
+            self.outlet.head.drop(message.sequence_number)
+        else:
+            session = self.sessions.find(message.session_id)
+            if session is not None:
+                session.outlet.head.drop(message.sequence_number)
+
+    # --- time -----------------------------------------------------------------------------------------------
+
+    def wake_at(self, at_ms: int) -> None:
+        if at_ms < self._timer_ms:
+            self._timer_ms = at_ms
+            self.namespace.timers.set(at_ms, self)
+
+    def on_time(self, now_ms: int) -> None:
+        """Whatever has come due: locks, sessions, scheduled messages, expired messages."""
+        self._timer_ms = NEVER_MS
+        if self.queue.is_dropped:
+            return
+        if not self.is_dead_letter:
+            self.queue.on_time(now_ms)
+        for lock in self.outlet.locks.take_expired(now_ms):
+            self._failed(lock, None)
+        if self.sessions is not None:
+            self.sessions.on_time(now_ms)
+            self.wake_at(self.sessions.next_deadline_ms())
+        if self._next_due_ms <= now_ms and not self._is_activating:
+            self._activate()
+        if self._next_expiry_ms <= now_ms and not self._is_expiring:
+            self._expire_due()
+        self.wake_at(self.outlet.locks.next_expiry_ms())
+        if not self._is_activating:
+            self.wake_at(self._next_due_ms)
+        if not self._is_expiring:
+            self.wake_at(self._next_expiry_ms)
+
+    def fail(self, lock: Lock) -> None:
+        """The lock, or that of its session, has expired."""
+        self._failed(lock, None)
+
+    def _ask_next_times(self) -> None:
+        def answer(due_ms: int, expiry_ms: int) -> None:
+            self._next_due_ms = due_ms
+            self._next_expiry_ms = expiry_ms
+            self.wake_at(min(due_ms, expiry_ms))
+
+        self.namespace.effects.queries.append(
+            NextTimesQuery(self.stream, self._expired_after_ms, self._expired_after, answer)
+        )
+
+    def _activate(self) -> None:
+        self._is_activating = True
+        self.namespace.effects.queries.append(
+            DueQuery(self.stream, self.namespace.now_ms, MAX_PAGE_MESSAGES, self._activated)
+        )
+
+    def _activated(self, messages: list[BrokeredMessage]) -> None:
+        """A scheduled message joins the queue as if it were sent now, and gets a new sequence number."""
+        self._is_activating = False
+        for message in messages:
+            self._change().add(message, -1)
+            self.count(message, -1)
+            row = message.row
+            message.state = ACTIVE
+            message.due_at_ms = 0
+            self.queue.place(message, row, None)
+        self._ask_next_times()
+
+    def _expire_due(self) -> None:
+        self._is_expiring = True
+        self.namespace.effects.queries.append(
+            ExpiredQuery(
+                self.stream,
+                self.namespace.now_ms,
+                self._expired_after_ms,
+                self._expired_after,
+                MAX_PAGE_MESSAGES,
+                self._expired,
+            )
+        )
+
+    def _expired(self, messages: list[BrokeredMessage]) -> None:
+        self._is_expiring = False
+        for message in messages:
+            self._expired_after_ms = message.expires_at_ms
+            self._expired_after = message.sequence_number
+            # A locked message lives on until its lock is over; then `_give_back` finds it expired.
+            if message.sequence_number <= self.tail and self._is_free(message):
+                self._drop_from_head(message)
+                self.expire(message)
+        self._ask_next_times()
+
+    def expire(self, message: BrokeredMessage) -> None:
+        """The message's time to live is over."""
+        if self.queue.description.dead_lettering_on_message_expiration:
+            self.queue.dead_letter(
+                self,
+                message,
+                {
+                    "DeadLetterReason": "TTLExpiredException",
+                    "DeadLetterErrorDescription": "The message expired and was dead lettered.",
+                },
+            )
+        else:
+            self.remove(message)
+
+    def move_out(self, message: BrokeredMessage) -> int:
+        """The message leaves for another stream. Returns the row it had."""
+        self._change().add(message, -1)
+        self.count(message, -1)
+        return row_of(self.stream, message.sequence_number)
+
+    def record_move(self, row: int, message: BrokeredMessage, properties: dict[str, object] | None) -> None:
+        """The message arrives here from another row."""
+        message.stream = self.stream
+        self.namespace.effects.changes.append(Move(row, message, properties))

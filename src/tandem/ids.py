@@ -1,0 +1,29 @@
+"""Random numbers that are handed in, so that a simulation can choose them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+__all__ = ["Nonces"]
+
+_NONCE_BYTES: Final = 8
+
+
+class Nonces:
+    """64-bit numbers that nobody can guess, from a source of random bytes that is asked for many at a time."""
+
+    __slots__ = ("_at", "_bytes", "_refill")
+
+    def __init__(self, refill: Callable[[], bytes]) -> None:
+        self._refill = refill
+        self._bytes = b""
+        self._at = 0
+
+    def next(self) -> int:
+        at = self._at
+        if at >= len(self._bytes):
+            self._bytes = self._refill()
+            at = 0
+        self._at = at + _NONCE_BYTES
+        return int.from_bytes(self._bytes[at : at + _NONCE_BYTES], "big")

@@ -1,0 +1,108 @@
+"""The tables on disk, and how they change.
+
+The format has a number, in `PRAGMA user_version`. A change of the tables is a new entry at the end of MIGRATIONS,
+never a change of an old one: opening a store runs those it has not seen, in one transaction each, and a store that is
+newer than the program is left alone. `tests/store/formats` keeps a store of each format; all of them must open.
+
+    message     one row per message. Its key is the stream and the sequence number in one integer (engine.message).
+                header .. bare are the parts that tandem.amqp.stored splits a message into; annotations begin with
+                their count in four bytes.
+    stream      counts per line of messages, so that nothing has to be counted at a start
+    queue       descriptions, as JSON
+    session     per session: how many active messages, since when, and the application's state
+    duplicate   message ids within the duplicate window
+    garbage     streams of deleted queues whose messages are still to be deleted
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import apsw
+
+from tandem.errors import StoreError
+
+__all__ = ["FORMAT_VERSION", "migrate"]
+
+# "Tndm", in the file's header: `file` and `tandem check` know it by that.
+APPLICATION_ID: Final = 0x546E646D
+
+_FORMAT_1: Final = """
+CREATE TABLE message(
+    row INTEGER PRIMARY KEY,
+    state INTEGER NOT NULL,
+    delivery_count INTEGER NOT NULL,
+    enqueued_time_ms INTEGER NOT NULL,
+    expires_at_ms INTEGER,
+    due_at_ms INTEGER,
+    time_to_live_ms INTEGER,
+    session_id TEXT,
+    size_bytes INTEGER NOT NULL,
+    enqueue_sequence_number INTEGER,
+    hop_count INTEGER,
+    partition INTEGER,
+    dead_letter_source TEXT,
+    header BLOB,
+    delivery_annotations BLOB,
+    message_annotations BLOB,
+    bare BLOB NOT NULL
+);
+CREATE INDEX message_due ON message(row >> 44, due_at_ms) WHERE due_at_ms IS NOT NULL;
+CREATE INDEX message_expiry ON message(row >> 44, expires_at_ms, row) WHERE expires_at_ms IS NOT NULL AND state = 0;
+CREATE INDEX message_session ON message(row >> 44, session_id, row) WHERE session_id IS NOT NULL;
+CREATE TABLE stream(
+    stream INTEGER PRIMARY KEY,
+    active INTEGER NOT NULL,
+    deferred INTEGER NOT NULL,
+    scheduled INTEGER NOT NULL,
+    size_bytes INTEGER NOT NULL,
+    next_sequence_number INTEGER NOT NULL,
+    accessed_at_ms INTEGER NOT NULL
+);
+CREATE TABLE queue(
+    number INTEGER PRIMARY KEY,
+    fields TEXT NOT NULL,
+    created_at_ms INTEGER NOT NULL,
+    updated_at_ms INTEGER NOT NULL
+);
+CREATE TABLE session(
+    stream INTEGER NOT NULL,
+    session_id TEXT NOT NULL,
+    active INTEGER NOT NULL,
+    since INTEGER NOT NULL,
+    state BLOB,
+    updated_at_ms INTEGER,
+    UNIQUE(stream, session_id)
+);
+CREATE INDEX session_ready ON session(stream, since) WHERE active > 0;
+CREATE INDEX session_updated ON session(stream, updated_at_ms) WHERE updated_at_ms IS NOT NULL;
+CREATE TABLE duplicate(
+    queue INTEGER NOT NULL,
+    key TEXT NOT NULL,
+    seen_at_ms INTEGER NOT NULL,
+    PRIMARY KEY(queue, key)
+) WITHOUT ROWID;
+CREATE INDEX duplicate_age ON duplicate(queue, seen_at_ms);
+CREATE TABLE garbage(stream INTEGER PRIMARY KEY);
+CREATE TABLE setting(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+MIGRATIONS: Final = (_FORMAT_1,)
+
+FORMAT_VERSION: Final = len(MIGRATIONS)
+
+
+def migrate(connection: apsw.Connection) -> None:
+    """Bring the tables to the present format."""
+    version = connection.pragma("user_version")
+    if version > FORMAT_VERSION:
+        raise StoreError(
+            f"the store has format {version}, this Tandem knows formats up to {FORMAT_VERSION}: use a newer one"
+        )
+    if version == 0 and connection.execute("SELECT count(*) FROM sqlite_schema").get:
+        raise StoreError("the database holds tables that are not Tandem's: choose another data directory")
+    for number in range(version, FORMAT_VERSION):
+        with connection:
+            connection.execute(MIGRATIONS[number])
+            connection.pragma("user_version", number + 1)
+            connection.pragma("application_id", APPLICATION_ID)

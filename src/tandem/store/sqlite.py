@@ -1,0 +1,607 @@
+"""Messages in one SQLite database, through apsw.
+
+`synchronous=FULL` and a write-ahead log: a commit is one append and one fsync of the log, whatever it holds. The log
+is copied into the database in the background by a second connection; the writing one only finishes what that left.
+A batch becomes few statements: messages that came are one executemany, messages that went are deleted by ranges.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Final, TextIO, cast
+
+import apsw
+import msgspec
+
+from tandem.amqp.message import with_application_properties
+from tandem.amqp.sections import NO_ENTRIES, Entries
+from tandem.amqp.stored import Stored
+from tandem.engine.effects import (
+    Change,
+    DropQueue,
+    Effects,
+    ForgetDuplicates,
+    Move,
+    PutQueue,
+    SetSessionState,
+    SetState,
+    StreamChange,
+)
+from tandem.engine.message import NEVER_MS, SEQUENCE_BITS, SEQUENCE_MASK, BrokeredMessage
+from tandem.engine.queries import (
+    DueQuery,
+    EnqueuedBeforeQuery,
+    ExpiredQuery,
+    MessagesQuery,
+    NextTimesQuery,
+    Query,
+    ReadySessionsQuery,
+    RowsQuery,
+    SessionListQuery,
+    SessionStateQuery,
+)
+from tandem.engine.queue import STREAMS_PER_QUEUE
+from tandem.errors import StoreError, StoreFailed
+from tandem.store.base import QueueRecord, Recovered, StreamRecord
+from tandem.store.schema import migrate
+
+__all__ = ["DATABASE_NAME", "SqliteStore", "connect"]
+
+DATABASE_NAME: Final = "messages.db"
+
+# Bytes. Kept on disk for nothing, and given up when the disk is full, so that what was accepted can still be settled.
+_BALLAST_BYTES: Final = 33_554_432
+_BALLAST_NAME: Final = "ballast"
+
+# Bytes. Below this much free space no new messages are taken, well before the disk is full indeed.
+_LOW_SPACE_BYTES: Final = 33_554_432
+
+# Pages of the write-ahead log, of 4 KiB, after which it is copied into the database: 32 MiB.
+_CHECKPOINT_PAGES: Final = 8_192
+
+# Messages of deleted queues that are deleted at once.
+_SWEEP_MESSAGES: Final = 2_000
+
+_COLUMNS: Final = (
+    "row, state, delivery_count, enqueued_time_ms, expires_at_ms, due_at_ms, time_to_live_ms, session_id, size_bytes, "
+    "enqueue_sequence_number, hop_count, partition, dead_letter_source"
+)
+_ALL_COLUMNS: Final = f"{_COLUMNS}, header, delivery_annotations, message_annotations, bare"
+_INSERT: Final = f"INSERT INTO message({_ALL_COLUMNS}) VALUES ({', '.join('?' * 17)})"  # noqa: S608 # constants
+_MOVE: Final = (
+    "UPDATE message SET row = ?, state = ?, delivery_count = ?, enqueued_time_ms = ?, expires_at_ms = ?, "
+    "due_at_ms = ?, time_to_live_ms = ?, session_id = ?, size_bytes = ?, enqueue_sequence_number = ?, "
+    "hop_count = ?, partition = ?, dead_letter_source = ? WHERE row = ?"
+)
+_COUNT: Final = """
+INSERT INTO stream VALUES (?1, ?2, ?3, ?4, ?5, max(?6, 1), ?7) ON CONFLICT DO UPDATE SET
+    active = active + ?2, deferred = deferred + ?3, scheduled = scheduled + ?4, size_bytes = size_bytes + ?5,
+    next_sequence_number = max(next_sequence_number, ?6), accessed_at_ms = max(accessed_at_ms, ?7)
+"""
+# A session keeps its place in line from the message on that made it non-empty.
+_COUNT_SESSION: Final = """
+INSERT INTO session(stream, session_id, active, since) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET
+    since = CASE WHEN active = 0 THEN ?4 ELSE since END, active = active + ?3
+"""
+_SEE: Final = """
+INSERT INTO duplicate VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET seen_at_ms = ?3 WHERE seen_at_ms <= ?3 - ?4
+"""
+
+Value = int | float | str | bytes | None
+Row = tuple[Value, ...]
+
+
+def connect(path: Path, *, vfs: str | None = None) -> apsw.Connection:
+    """A connection with the settings that all of ours have."""
+    connection = apsw.Connection(str(path), vfs=vfs)
+    connection.set_busy_timeout(5_000)
+    connection.pragma("journal_mode", "wal")
+    connection.pragma("synchronous", "FULL")
+    connection.pragma("cache_size", -16_384)
+    # Nothing reaches the log before the commit, so that only a commit can find the disk full.
+    connection.pragma("cache_spill", 0)
+    connection.pragma("temp_store", "memory")
+    connection.wal_autocheckpoint(0)
+    return connection
+
+
+class SqliteStore:
+    """A data directory. `free_bytes` tells the free space of its disk, and is a parameter for tests."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        vfs: str | None = None,
+        free_bytes: Callable[[], int] | None = None,
+        ballast_bytes: int = _BALLAST_BYTES,
+    ) -> None:
+        self._directory = directory
+        self._free_bytes = free_bytes or self._statvfs
+        self._ballast_bytes = ballast_bytes
+        directory.mkdir(parents=True, exist_ok=True)
+        self._lock_file = _lock(directory)
+        path = directory / DATABASE_NAME
+        try:
+            self._connection = connect(path, vfs=vfs)
+            migrate(self._connection)
+            self._checkpoints = connect(path, vfs=vfs)
+        except apsw.Error as error:
+            self._lock_file.close()
+            raise StoreError(f"{path} cannot be opened: {error}") from error
+        self._execute = self._connection.execute
+        self._batch: list[Effects] = []
+        self._log_pages = 0
+        self._is_checkpointing = False
+        self._is_checkpoint_behind = False
+        self._has_ballast = self._make_ballast()
+        self._has_garbage = bool(self._execute("SELECT count(*) FROM garbage").get)
+        self._connection.set_wal_hook(self._on_log_grown)
+        self._readers: dict[type[Query], Callable[[Query], None]] = {
+            MessagesQuery: self._read_messages,  # type: ignore[dict-item] # each reader is called with its own kind
+            RowsQuery: self._read_rows,  # type: ignore[dict-item]
+            DueQuery: self._read_due,  # type: ignore[dict-item]
+            ExpiredQuery: self._read_expired,  # type: ignore[dict-item]
+            EnqueuedBeforeQuery: self._read_enqueued_before,  # type: ignore[dict-item]
+            NextTimesQuery: self._read_next_times,  # type: ignore[dict-item]
+            ReadySessionsQuery: self._read_ready_sessions,  # type: ignore[dict-item]
+            SessionListQuery: self._read_session_list,  # type: ignore[dict-item]
+            SessionStateQuery: self._read_session_state,  # type: ignore[dict-item]
+        }
+
+    # --- start and end --------------------------------------------------------------------------------------
+
+    def recover(self) -> Recovered:
+        queues = [
+            QueueRecord(number, msgspec.json.decode(fields), created_at_ms, updated_at_ms)
+            for number, fields, created_at_ms, updated_at_ms in self._execute(
+                "SELECT number, fields, created_at_ms, updated_at_ms FROM queue ORDER BY number"
+            )
+        ]
+        streams = [StreamRecord(*row) for row in self._execute("SELECT * FROM stream ORDER BY stream")]
+        return Recovered(queues, streams)
+
+    def setting(self, name: str) -> str | None:
+        """A value kept beside the messages, such as the keys of the namespace."""
+        value: str | None = self._execute("SELECT value FROM setting WHERE name = ?", (name,)).get
+        return value
+
+    def put_setting(self, name: str, value: str) -> None:
+        """Kept at once: call it only between batches."""
+        with self._connection:
+            self._execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (name, value))
+
+    def close(self) -> None:
+        self._connection.set_wal_hook(None)
+        self._checkpoints.close()
+        try:
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        finally:
+            self._connection.close()
+            self._lock_file.close()
+
+    # --- writing --------------------------------------------------------------------------------------------
+
+    def write(self, effects: Effects) -> Collection[int]:
+        try:
+            if not self._batch:
+                self._execute("BEGIN IMMEDIATE")
+            self._batch.append(effects)
+            return self._write(effects)
+        except apsw.Error as error:
+            raise StoreFailed(f"the store could not be written: {error}") from error
+
+    def _write(self, effects: Effects) -> Collection[int]:
+        duplicates: set[int] = set()
+        streams = effects.streams
+        added: dict[int, StreamChange] = {}
+        if effects.appended:
+            rows: list[Row] = []
+            for message in effects.appended:
+                if message.duplicate_keys is not None and self._is_duplicate(message):
+                    duplicates.add(message.row)
+                    continue
+                stream = message.stream
+                change = added.get(stream)
+                if change is None:
+                    change = added[stream] = StreamChange()
+                change.add(message, 1)
+                rows.append((*_fixed_columns(message), *_byte_columns(message.stored)))
+            self._connection.executemany(_INSERT, rows)
+        for entry in effects.changes:
+            self._write_change(entry)
+        if effects.removed:
+            self._connection.executemany("DELETE FROM message WHERE row BETWEEN ? AND ?", _runs(effects.removed))
+        for stream in streams.keys() | added.keys():
+            self._count(stream, streams.get(stream), added.get(stream))
+        return duplicates
+
+    def _is_duplicate(self, message: BrokeredMessage) -> bool:
+        """All detections must find it new; those that did will know it from now on."""
+        is_new = True
+        for number, key, window_ms in message.duplicate_keys or ():
+            self._execute(_SEE, (number, key, message.enqueued_time_ms, window_ms))
+            is_new = is_new and self._connection.changes() > 0
+        return not is_new
+
+    def _write_change(self, change: Change) -> None:
+        execute = self._execute
+        if isinstance(change, SetState):
+            if change.properties:
+                self._modify(change.row, change.properties)
+            execute(
+                "UPDATE message SET state = ?, delivery_count = ? WHERE row = ?",
+                (change.state, change.delivery_count, change.row),
+            )
+        elif isinstance(change, Move):
+            if change.properties:
+                self._modify(change.row, change.properties)
+            execute(_MOVE, (*_fixed_columns(change.message), change.row))
+        elif isinstance(change, SetSessionState):
+            execute(
+                "INSERT INTO session(stream, session_id, active, since, state, updated_at_ms) "
+                "VALUES (?1, ?2, 0, 0, ?3, ?4) ON CONFLICT DO UPDATE SET state = ?3, updated_at_ms = ?4",
+                (change.stream, change.session_id, change.state, change.updated_at_ms),
+            )
+            if change.state is None:
+                self._drop_empty_session(change.stream, change.session_id)
+        elif isinstance(change, PutQueue):
+            execute(
+                "INSERT OR REPLACE INTO queue VALUES (?, ?, ?, ?)",
+                (
+                    change.number,
+                    msgspec.json.encode(change.fields).decode(),
+                    change.created_at_ms,
+                    change.updated_at_ms,
+                ),
+            )
+        elif isinstance(change, ForgetDuplicates):
+            execute(
+                "DELETE FROM duplicate WHERE queue = ? AND seen_at_ms <= ?", (change.queue_number, change.before_ms)
+            )
+        elif isinstance(change, DropQueue):
+            self._drop_queue(change.number)
+
+    def _modify(self, row: int, properties: dict[str, object]) -> None:
+        bare = self._execute("SELECT bare FROM message WHERE row = ?", (row,)).get
+        if bare is not None:
+            changed = with_application_properties(bare, properties)
+            self._execute("UPDATE message SET bare = ? WHERE row = ?", (changed, row))
+
+    def _drop_empty_session(self, stream: int, session_id: str) -> None:
+        self._execute(
+            "DELETE FROM session WHERE stream = ? AND session_id = ? AND active = 0 AND state IS NULL",
+            (stream, session_id),
+        )
+
+    def _drop_queue(self, number: int) -> None:
+        """Its messages are deleted later, a few at a time: there may be millions."""
+        first = number * STREAMS_PER_QUEUE
+        streams = [(stream,) for stream in range(first, first + STREAMS_PER_QUEUE)]
+        self._execute("DELETE FROM queue WHERE number = ?", (number,))
+        self._connection.executemany("DELETE FROM stream WHERE stream = ?", streams)
+        self._connection.executemany("INSERT OR IGNORE INTO garbage VALUES (?)", streams)
+        self._has_garbage = True
+
+    def _count(self, stream: int, decided: StreamChange | None, added: StreamChange | None) -> None:
+        one = decided or StreamChange()
+        two = added or StreamChange()
+        self._execute(
+            _COUNT,
+            (
+                stream,
+                one.active + two.active,
+                one.deferred + two.deferred,
+                one.scheduled + two.scheduled,
+                one.size_bytes + two.size_bytes,
+                one.next_sequence_number,
+                one.accessed_at_ms,
+            ),
+        )
+        for session_id in one.sessions.keys() | two.sessions.keys():
+            by = one.sessions.get(session_id, 0) + two.sessions.get(session_id, 0)
+            self._execute(_COUNT_SESSION, (stream, session_id, by, one.next_sequence_number))
+            if by < 0:
+                self._drop_empty_session(stream, session_id)
+
+    # --- committing -----------------------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        try:
+            try:
+                self._execute("COMMIT")
+            except apsw.FullError:
+                self._commit_without_ballast()
+            if self._is_checkpoint_behind:
+                # The background has copied nearly all: finish, so that the log starts from its beginning again.
+                self._is_checkpoint_behind = False
+                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+        except apsw.Error as error:
+            raise StoreFailed(f"the store could not be committed, nothing more is acknowledged: {error}") from error
+        self._batch.clear()
+        if self._log_pages > _CHECKPOINT_PAGES and not self._is_checkpointing:
+            self._is_checkpointing = True
+            threading.Thread(target=self._checkpoint, name="checkpoint", daemon=True).start()
+
+    def _commit_without_ballast(self) -> None:
+        """The disk is full. Give up the ballast, and write the batch again into the space that it took."""
+        if not self._connection.in_transaction:
+            self._execute("BEGIN IMMEDIATE")
+        else:
+            self._execute("ROLLBACK")
+            self._execute("BEGIN IMMEDIATE")
+        self._has_ballast = False
+        (self._directory / _BALLAST_NAME).unlink(missing_ok=True)
+        for effects in self._batch:
+            self._write(effects)
+        self._execute("COMMIT")
+
+    def _on_log_grown(self, connection: apsw.Connection, name: str, pages: int) -> int:
+        self._log_pages = pages
+        return apsw.SQLITE_OK
+
+    def _checkpoint(self) -> None:
+        try:
+            self._checkpoints.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+            self._is_checkpoint_behind = True
+        except apsw.Error:
+            # The log stays as long as it is, and the next commit tries again; an error that matters will come back in
+            # the commit itself.
+            pass
+        finally:
+            self._is_checkpointing = False
+
+    def has_room(self) -> bool:
+        if not self._has_ballast:
+            self._has_ballast = self._make_ballast()
+        return self._has_ballast and self._free_bytes() >= _LOW_SPACE_BYTES
+
+    def _make_ballast(self) -> bool:
+        path = self._directory / _BALLAST_NAME
+        if not self._ballast_bytes:
+            return True
+        if path.exists() and path.stat().st_size == self._ballast_bytes:
+            return True
+        if self._free_bytes() < self._ballast_bytes + _LOW_SPACE_BYTES:
+            return False
+        try:
+            with path.open("wb") as file:
+                os.posix_fallocate(file.fileno(), 0, self._ballast_bytes)
+        except OSError:
+            path.unlink(missing_ok=True)
+            return False
+        return True
+
+    def _statvfs(self) -> int:
+        status = os.statvfs(self._directory)
+        return status.f_bavail * status.f_frsize
+
+    def sweep(self) -> bool:
+        if not self._has_garbage or self._batch:
+            return self._has_garbage
+        stream = self._execute("SELECT stream FROM garbage LIMIT 1").get
+        if stream is None:
+            self._has_garbage = False
+            return False
+        with self._connection:
+            first, last = stream << SEQUENCE_BITS, (stream + 1 << SEQUENCE_BITS) - 1
+            self._execute(
+                "DELETE FROM message WHERE row IN (SELECT row FROM message WHERE row BETWEEN ? AND ? LIMIT ?)",
+                (first, last, _SWEEP_MESSAGES),
+            )
+            if self._connection.changes() < _SWEEP_MESSAGES:
+                self._execute("DELETE FROM session WHERE stream = ?", (stream,))
+                self._execute("DELETE FROM duplicate WHERE queue = ?", (stream // STREAMS_PER_QUEUE,))
+                self._execute("DELETE FROM garbage WHERE stream = ?", (stream,))
+        return True
+
+    # --- reading --------------------------------------------------------------------------------------------
+
+    def read(self, query: Query) -> None:
+        try:
+            self._readers[type(query)](query)
+        except apsw.Error as error:
+            raise StoreFailed(f"the store could not be read: {error}") from error
+
+    def _read_messages(self, query: MessagesQuery) -> None:
+        first = query.stream << SEQUENCE_BITS
+        state = "AND state = 0" if query.is_active_only else ""
+        bounds: list[Value] = [first + query.after, first + query.up_to]
+        if query.session_id is None:
+            where = f"row > ? AND row <= ? {state}"
+        else:
+            where = f"row >> 44 = {query.stream} AND session_id = ? AND row > ? AND row <= ? {state}"
+            bounds.insert(0, query.session_id)
+        cursor = self._execute(
+            f"SELECT {_ALL_COLUMNS} FROM message WHERE {where} ORDER BY row LIMIT {query.limit}",  # noqa: S608 # numbers only
+            bounds,
+        )
+        messages: list[BrokeredMessage] = []
+        size_bytes = 0
+        for row in cursor:
+            message = _message(row)
+            messages.append(message)
+            size_bytes += message.size_bytes
+            if size_bytes >= query.limit_bytes:
+                break
+        query.answer(messages)
+
+    def _read_rows(self, query: RowsQuery) -> None:
+        messages: list[BrokeredMessage] = []
+        for number in query.sequence_numbers:
+            row = self._execute(
+                f"SELECT {_ALL_COLUMNS} FROM message WHERE row = ?",  # noqa: S608 # a constant
+                (query.stream << SEQUENCE_BITS | number,),
+            ).fetchone()
+            if row is not None:
+                messages.append(_message(cast("Row", row)))
+        query.answer(messages)
+
+    def _read_due(self, query: DueQuery) -> None:
+        self._answer_without_bytes(
+            query.answer,
+            "row >> 44 = ? AND due_at_ms IS NOT NULL AND due_at_ms <= ? ORDER BY due_at_ms, row LIMIT ?",
+            (query.stream, query.now_ms, query.limit),
+        )
+
+    def _read_expired(self, query: ExpiredQuery) -> None:
+        self._answer_without_bytes(
+            query.answer,
+            "row >> 44 = ? AND expires_at_ms IS NOT NULL AND state = 0 AND expires_at_ms <= ? "
+            "AND (expires_at_ms, row) > (?, ?) ORDER BY expires_at_ms, row LIMIT ?",
+            (query.stream, query.now_ms, query.after_ms, query.stream << SEQUENCE_BITS | query.after, query.limit),
+        )
+
+    def _read_enqueued_before(self, query: EnqueuedBeforeQuery) -> None:
+        first = query.stream << SEQUENCE_BITS
+        bounds: list[Value] = [first + query.after, first + query.up_to, query.enqueued_ms]
+        where = "row > ? AND row <= ? AND enqueued_time_ms <= ? AND state = 0"
+        if query.session_id is not None:
+            where = f"{where} AND row >> 44 = {query.stream} AND session_id = ?"
+            bounds.append(query.session_id)
+        self._answer_without_bytes(query.answer, f"{where} ORDER BY row LIMIT {query.limit}", bounds)
+
+    def _answer_without_bytes(
+        self, answer: Callable[[list[BrokeredMessage]], None], where: str, bounds: Collection[Value]
+    ) -> None:
+        cursor = self._execute(f"SELECT {_COLUMNS} FROM message WHERE {where}", tuple(bounds))  # noqa: S608 # see callers
+        answer([_message_without_bytes(cast("Row", row)) for row in cursor])
+
+    def _read_next_times(self, query: NextTimesQuery) -> None:
+        due = self._execute(
+            "SELECT due_at_ms FROM message WHERE row >> 44 = ? AND due_at_ms IS NOT NULL ORDER BY due_at_ms LIMIT 1",
+            (query.stream,),
+        ).get
+        expiry = self._execute(
+            "SELECT expires_at_ms FROM message WHERE row >> 44 = ? AND expires_at_ms IS NOT NULL AND state = 0 "
+            "AND (expires_at_ms, row) > (?, ?) ORDER BY expires_at_ms, row LIMIT 1",
+            (query.stream, query.after_ms, query.stream << SEQUENCE_BITS | query.after),
+        ).get
+        query.answer(NEVER_MS if due is None else due, NEVER_MS if expiry is None else expiry)
+
+    def _read_ready_sessions(self, query: ReadySessionsQuery) -> None:
+        cursor = self._execute(
+            "SELECT session_id FROM session WHERE stream = ? AND active > 0 ORDER BY since LIMIT ?",
+            (query.stream, query.limit),
+        )
+        query.answer([row[0] for row in cursor])
+
+    def _read_session_list(self, query: SessionListQuery) -> None:
+        where, bounds = "stream = ? AND (active > 0 OR state IS NOT NULL)", [query.stream]
+        if query.updated_after_ms is not None:
+            where, bounds = (
+                "stream = ? AND updated_at_ms > ? AND state IS NOT NULL",
+                [query.stream, query.updated_after_ms],
+            )
+        cursor = self._execute(
+            f"SELECT session_id FROM session WHERE {where} ORDER BY session_id LIMIT ? OFFSET ?",  # noqa: S608 # constants
+            (*bounds, query.limit, query.skip),
+        )
+        query.answer([row[0] for row in cursor])
+
+    def _read_session_state(self, query: SessionStateQuery) -> None:
+        query.answer(
+            self._execute(
+                "SELECT state FROM session WHERE stream = ? AND session_id = ?", (query.stream, query.session_id)
+            ).get
+        )
+
+
+def _fixed_columns(message: BrokeredMessage) -> Row:
+    expires_at_ms = message.expires_at_ms
+    time_to_live_ms = message.time_to_live_ms
+    return (
+        message.row,
+        message.state,
+        message.delivery_count,
+        message.enqueued_time_ms,
+        None if expires_at_ms >= NEVER_MS else expires_at_ms,
+        message.due_at_ms or None,
+        None if time_to_live_ms >= NEVER_MS else time_to_live_ms,
+        message.session_id,
+        message.size_bytes,
+        message.enqueue_sequence_number or None,
+        message.hop_count or None,
+        message.partition or None,
+        message.dead_letter_source,
+    )
+
+
+def _byte_columns(stored: Stored | None) -> Row:
+    assert stored is not None
+    return (
+        stored.header_fields,
+        _entries_column(stored.delivery_annotations),
+        _entries_column(stored.message_annotations),
+        stored.bare,
+    )
+
+
+def _entries_column(entries: Entries) -> bytes | None:
+    return entries.count.to_bytes(4, "big") + entries.encoded if entries.count else None
+
+
+def _entries(column: bytes | None) -> Entries:
+    return NO_ENTRIES if column is None else Entries(column[4:], int.from_bytes(column[:4], "big"))
+
+
+def _message_without_bytes(row: Row) -> BrokeredMessage:
+    key, state, delivery_count, enqueued_ms, expires_ms, due_ms, ttl_ms, session_id, size_bytes, *rest = row
+    enqueue_number, hop_count, partition, dead_letter_source = rest
+    # The types are those of the table's columns.
+    key = cast("int", key)
+    return BrokeredMessage(
+        key >> SEQUENCE_BITS,
+        key & SEQUENCE_MASK,
+        cast("int", state),
+        cast("int", delivery_count),
+        cast("int", enqueued_ms),
+        NEVER_MS if expires_ms is None else cast("int", expires_ms),
+        cast("int", due_ms or 0),
+        NEVER_MS if ttl_ms is None else cast("int", ttl_ms),
+        cast("str | None", session_id),
+        cast("int", size_bytes),
+        cast("int", enqueue_number or 0),
+        cast("int", hop_count or 0),
+        cast("int", partition or 0),
+        cast("str | None", dead_letter_source),
+        None,
+    )
+
+
+def _message(row: Row) -> BrokeredMessage:
+    message = _message_without_bytes(row[:13])
+    header, delivery_annotations, message_annotations, bare = cast("tuple[bytes, bytes, bytes, bytes]", row[13:])
+    message.stored = Stored(header, _entries(delivery_annotations), _entries(message_annotations), bare)
+    return message
+
+
+def _runs(rows: list[int]) -> list[tuple[int, int]]:
+    """Rows as ranges without gaps: messages are mostly consumed in the order in which they lie."""
+    rows = sorted(rows)
+    runs: list[tuple[int, int]] = []
+    first = last = rows[0]
+    for row in rows:
+        if row > last + 1:
+            runs.append((first, last))
+            first = row
+        last = row
+    runs.append((first, last))
+    return runs
+
+
+def _lock(directory: Path) -> TextIO:
+    """Two brokers on one directory would each trust their own memory."""
+    file = (directory / "lock").open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise StoreError(
+            f"{directory} is in use by another broker: stop it, or choose another data directory"
+        ) from None
+    return file
