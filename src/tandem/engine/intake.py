@@ -39,11 +39,13 @@ _NO_SESSION_ID: Final = (
 class Draft:
     """A message on its way in, and what is only of interest until it is in."""
 
-    __slots__ = ("duplicate_key", "is_ping", "message", "partition_key")
+    __slots__ = ("destination", "duplicate_key", "is_ping", "message", "partition_key")
 
     def __init__(self, message: BrokeredMessage, is_ping: bool) -> None:
         self.message = message
         self.is_ping = is_ping
+        # Where a message that is sent by way of this queue shall go.
+        self.destination: str | None = None
         self.duplicate_key: str | None = None
         self.partition_key: str | None = None
 

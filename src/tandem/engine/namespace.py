@@ -14,7 +14,7 @@ from collections.abc import Collection
 from tandem.addresses import Address
 from tandem.engine.description import QueueDescription
 from tandem.engine.effects import DropQueue, Effects
-from tandem.engine.queue import Queue
+from tandem.engine.queue import STREAMS_PER_QUEUE, Queue
 from tandem.engine.subqueue import SubQueue
 from tandem.engine.timers import Timers
 from tandem.engine.transactions import Transactions
@@ -186,6 +186,9 @@ class Namespace:
 
     def find(self, path: str) -> Queue | None:
         return self._by_path.get(path.lower())
+
+    def queue_of_stream(self, stream: int) -> Queue | None:
+        return self._by_number.get(stream // STREAMS_PER_QUEUE)
 
     def get(self, path: str) -> Queue:
         queue = self.find(path)

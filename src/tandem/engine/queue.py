@@ -152,9 +152,32 @@ class Queue:
                 message.duplicate_keys = [(self.number, draft.duplicate_key, window_ms)]
             if self.description.enable_partitioning:
                 message.partition = self._partition(draft.partition_key)
-            self.place(message, -1, None)
+            if draft.destination is not None:
+                self._transfer(message, draft.destination)
+            else:
+                self.place(message, -1, None)
             messages.append(message)
         return messages
+
+    def reserve_sequence_numbers(self, drafts: list[Draft]) -> None:
+        """For scheduled messages whose numbers have to be known before they are taken."""
+        for draft in drafts:
+            if draft.message.state == SCHEDULED:
+                draft.message.sequence_number = self._next_number()
+
+    def _transfer(self, message: BrokeredMessage, destination: str) -> None:
+        """Send by way of this queue: what cannot arrive ends in the transfer dead-letter queue."""
+        target = self.namespace.find(destination)
+        reason = _why_not(target, destination, message)
+        number = self._next_number()
+        if target is None or reason is not None:
+            message.sequence_number = number
+            message.enqueued_time_ms = self.namespace.now_ms
+            self._bury(self.transfer_dead_letter_queue, message, -1, reason)
+            return
+        message.enqueue_sequence_number = number
+        target._adopt(message)
+        target.place(message, -1, None)
 
     def _partition(self, key: str | None) -> int:
         if key is not None:
@@ -183,7 +206,8 @@ class Queue:
                     message.enqueue_sequence_number = number
                 queue = target
                 queue._adopt(message)
-        message.sequence_number = queue._next_number()
+        if not (message.state == SCHEDULED and message.sequence_number):
+            message.sequence_number = queue._next_number()
         message.stream = queue.main.stream
         message.enqueued_time_ms = self.namespace.now_ms
         queue._limit_time_to_live(message)

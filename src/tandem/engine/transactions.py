@@ -148,6 +148,13 @@ class Transactions:
             if lock.is_held and lock.locked_until_ms <= now_ms and lock.outlet.session is None:
                 lock.outlet.subqueue.fail(lock)
 
+    def abandon(self, identifier: bytes) -> None:
+        """Its controller is gone. One that was discharged or timed out needs nothing more."""
+        self._timed_out.pop(identifier, None)
+        transaction = self._by_identifier.pop(identifier, None)
+        if transaction is not None:
+            self._roll_back(transaction)
+
     def roll_back_of(self, owner: object) -> None:
         """The owner has left."""
         for transaction in [one for one in self._by_identifier.values() if one.owner is owner]:

@@ -1,0 +1,1 @@
+"""The broker on asyncio: listening, speaking, and performing what the engine decides."""

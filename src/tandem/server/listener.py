@@ -1,0 +1,307 @@
+"""One port that speaks everything: AMQP, HTTP and WebSocket, each of them in the clear or inside TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from aiohttp import web
+
+from tandem.driver.endpoint import Endpoint, close_endpoints
+from tandem.errors import ConfigurationError, ConnectionForced
+from tandem.server.sniffer import Arrival, Speech
+from tandem.server.websocket import websocket_endpoints
+
+__all__ = ["Listener", "ListenerLimits"]
+
+logger = logging.getLogger(__name__)
+
+# Milliseconds. From being accepted until a connection has said what it speaks, a TLS handshake and the head of the
+# first HTTP request included.
+FIRST_BYTES_TIMEOUT_MS: Final = 10_000
+
+# Connections on one port, whatever they speak. Beyond it a new one is accepted and closed at once, so that its client
+# learns of it. Service: 5,000 for each namespace.
+MAX_CONNECTIONS: Final = 10_000
+
+# Connections on one port that have not said yet what they speak. One inside its TLS handshake costs about 60 KB, so
+# all together stay below 60 MB. Beyond it the oldest makes room.
+MAX_ARRIVALS: Final = 1_000
+
+# Milliseconds. A connection that is younger does not make room for others: when many clients come back at once, as
+# after a restart, the rest of them waits in the kernel's queue while the handshakes of the first are computed.
+MIN_ARRIVAL_PATIENCE_MS: Final = 2_000
+
+# Connections. How many are accepted before others have their turn on the loop.
+ACCEPT_BURST: Final = 64
+
+# Connections. How many the kernel may hold ready for us; it cuts this to its own limit.
+LISTEN_BACKLOG: Final = 4_096
+
+# Seconds. How long to leave accepting alone when it fails, as it does when the process has no file descriptor left.
+ACCEPT_PAUSE_S: Final = 0.1
+
+# Attempts to find a port that is free on every address of the host, where any port will do.
+FREE_PORT_ATTEMPTS: Final = 10
+
+
+@dataclass(frozen=True, slots=True)
+class ListenerLimits:
+    """What strangers may take from one port."""
+
+    first_bytes_timeout_ms: int = FIRST_BYTES_TIMEOUT_MS
+    max_connections: int = MAX_CONNECTIONS
+    max_arrivals: int = MAX_ARRIVALS
+    min_arrival_patience_ms: int = MIN_ARRIVAL_PATIENCE_MS
+
+
+class Listener:
+    """Accepts connections, finds out what each speaks, and hands it to an endpoint or to the HTTP application."""
+
+    def __init__(
+        self,
+        make_endpoint: Callable[[], Endpoint],
+        http: web.AppRunner | None = None,
+        tls: ssl.SSLContext | None = None,
+        limits: ListenerLimits | None = None,
+    ) -> None:
+        """The runner has to be set up already, and stays its owner's to clean up, after this is closed."""
+        self._make_endpoint = make_endpoint
+        self._http = http
+        self._tls = tls
+        self._limits = limits or ListenerLimits()
+        self._loop = asyncio.get_running_loop()
+        self._sockets: list[socket.socket] = []
+        self._arrivals: dict[Arrival, None] = {}
+        self._endpoints: set[Endpoint] = set()
+        self._http_connections: set[_HttpConnection] = set()
+        self._resumption: asyncio.TimerHandle | None = None
+        self._last_accept_error: int | None = None
+        self._is_quiet = asyncio.Event()
+        self._is_quiet.set()
+        self.port = 0
+        self.refused_count = 0
+
+    async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
+        """Listen on every address of the host. Port 0 takes a free one; `port` tells which."""
+        try:
+            found = await self._loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            self._sockets = _bind([(family, address) for family, _, _, _, address in found], port)
+        except OSError as error:
+            raise ConfigurationError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+        self.port = self._sockets[0].getsockname()[1]
+        self._accept_again()
+
+    @property
+    def endpoints(self) -> frozenset[Endpoint]:
+        """The AMQP connections alive now, those inside WebSockets excepted."""
+        return frozenset(self._endpoints)
+
+    @property
+    def arrival_count(self) -> int:
+        """Connections that have not said yet what they speak."""
+        return len(self._arrivals)
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._arrivals) + len(self._endpoints) + len(self._http_connections)
+
+    def stop_accepting(self) -> None:
+        """Take no more connections; those that are there stay."""
+        if self._resumption is not None:
+            self._resumption.cancel()
+            self._resumption = None
+        for listening in self._sockets:
+            self._loop.remove_reader(listening)
+            listening.close()
+        self._sockets = []
+
+    async def close(self) -> None:
+        """Stop accepting, tell every AMQP peer, and wait a moment for their answers. HTTP is left to its runner, all
+        but the AMQP inside WebSockets, which is closed here whichever port it came by."""
+        self.stop_accepting()
+        for arrival in list(self._arrivals):
+            arrival.give_up()
+        inside_websockets = websocket_endpoints(self._http.app) if self._http is not None else frozenset()
+        await close_endpoints(self._endpoints | inside_websockets, ConnectionForced("the server is shutting down"))
+        await self._is_quiet.wait()
+
+    # --- accepting ------------------------------------------------------------------------------------------
+
+    def _accept_again(self) -> None:
+        self._resumption = None
+        for listening in self._sockets:
+            self._loop.add_reader(listening, self._accept, listening)
+
+    def _pause_accepting(self) -> None:
+        """Leave new connections in the kernel's queue for a moment."""
+        for listening in self._sockets:
+            self._loop.remove_reader(listening)
+        if self._resumption is None:
+            self._resumption = self._loop.call_later(ACCEPT_PAUSE_S, self._accept_again)
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(ACCEPT_BURST):
+            if not self._has_room():
+                self._pause_accepting()
+                return
+            try:
+                connection, _ = listening.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except ConnectionAbortedError:
+                continue
+            except OSError as error:
+                self._on_accept_error(error)
+                return
+            self._last_accept_error = None
+            self._admit(connection)
+
+    def _on_accept_error(self, error: OSError) -> None:
+        """Whatever it is, those who are connected are served on, and it may pass. It is told once, not ten times a
+        second."""
+        if error.errno != self._last_accept_error:
+            self._last_accept_error = error.errno
+            logger.warning("new connections cannot be accepted, trying again: %s", error)
+        self._pause_accepting()
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._arrivals) >= self._limits.max_arrivals
+
+    def _has_room(self) -> bool:
+        """Whether one more stranger can be listened to, if need be in place of the one that was silent longest."""
+        if not self._is_full:
+            return True
+        oldest = next(iter(self._arrivals))
+        return (self._loop.time() - oldest.arrived_at) * 1000 >= self._limits.min_arrival_patience_ms
+
+    def _admit(self, connection: socket.socket) -> None:
+        if self.connection_count >= self._limits.max_connections:
+            self.refused_count += 1
+            connection.close()
+            return
+        if self._is_full:
+            oldest = next(iter(self._arrivals))
+            # At once, since what it ends with may take another turn of the loop, and more are accepted in this one.
+            del self._arrivals[oldest]
+            oldest.give_up()
+        connection.setblocking(False)
+        timeout_s = self._limits.first_bytes_timeout_ms / 1000
+        arrival = Arrival(connection, self._tls, self._choose, self._on_arrival_ended, timeout_s)
+        self._arrivals[arrival] = None
+        self._is_quiet.clear()
+        arrival.look()
+
+    # --- handing over ---------------------------------------------------------------------------------------
+
+    def _on_arrival_ended(self, arrival: Arrival) -> None:
+        self._arrivals.pop(arrival, None)
+        if not self._arrivals:
+            self._is_quiet.set()
+
+    def _choose(self, speech: Speech) -> asyncio.Protocol | None:
+        if speech is Speech.AMQP:
+            endpoint = self._make_endpoint()
+            self._endpoints.add(endpoint)
+            endpoint.lost.add_done_callback(lambda _: self._endpoints.discard(endpoint))
+            return endpoint
+        server = self._http.server if self._http is not None else None
+        if server is None:
+            return None
+        http_connection = _HttpConnection(server(), self._http_connections.discard)
+        self._http_connections.add(http_connection)
+        return http_connection
+
+
+class _HttpConnection(asyncio.Protocol):
+    """Passes everything to aiohttp's own protocol, to learn when the connection is gone."""
+
+    __slots__ = ("_handler", "_on_lost")
+
+    def __init__(self, handler: asyncio.Protocol, on_lost: Callable[[_HttpConnection], None]) -> None:
+        self._handler = handler
+        self._on_lost = on_lost
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._handler.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._handler.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._handler.eof_received()
+
+    def pause_writing(self) -> None:
+        self._handler.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._handler.resume_writing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._on_lost(self)
+        self._handler.connection_lost(exc)
+
+
+# --- binding ----------------------------------------------------------------------------------------------------
+
+# A family, and an address as getaddrinfo gives it: the shape of that tuple depends on the family.
+_Address = tuple[socket.AddressFamily, tuple[object, ...]]
+
+
+def _bind(addresses: list[_Address], port: int) -> list[socket.socket]:
+    """Listening sockets on all addresses, with one port in common."""
+    for _ in range(FREE_PORT_ATTEMPTS):
+        try:
+            return _bind_once(addresses, port)
+        except OSError as error:
+            if port != 0 or error.errno != errno.EADDRINUSE:
+                raise
+    raise OSError(errno.EADDRINUSE, "no port is free on all of its addresses")
+
+
+def _bind_once(addresses: list[_Address], port: int) -> list[socket.socket]:
+    bound: list[socket.socket] = []
+    unavailable: OSError | None = None
+    try:
+        for family, address in addresses:
+            try:
+                listening = _listen(family, (address[0], port, *address[2:]))
+            except OSError as error:
+                # `localhost` has an address of IPv6 even where the machine has no IPv6.
+                if error.errno not in {errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT}:
+                    raise
+                unavailable = error
+                continue
+            bound.append(listening)
+            port = port or listening.getsockname()[1]
+    except OSError:
+        for listening in bound:
+            listening.close()
+        raise
+    if not bound:
+        raise unavailable or OSError(errno.EADDRNOTAVAIL, "the host has no address")
+    return bound
+
+
+def _listen(family: socket.AddressFamily, address: tuple[object, ...]) -> socket.socket:
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setblocking(False)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Accepted sockets inherit this one.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        listening.bind(address)
+        listening.listen(LISTEN_BACKLOG)
+    except OSError:
+        listening.close()
+        raise
+    return listening

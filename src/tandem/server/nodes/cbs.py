@@ -1,0 +1,99 @@
+"""`$cbs`: a client puts a token for an audience, and has the rights of that token on this connection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tandem.addresses import parse_address
+from tandem.amqp import ACCEPTED, AmqpError, IncomingDelivery, LinkAttached, Message, ReceiverLink, Rejected
+from tandem.amqp.message import Properties, encode_message
+from tandem.amqp.types import Int, Symbol
+from tandem.auth import is_sas_token, verify
+from tandem.errors import ArgumentError, DecodeError, NotFound, OperationNotImplemented, ProtocolError
+from tandem.server.nodes.responses import find_response_link
+
+if TYPE_CHECKING:
+    from tandem.server.peer import Peer
+
+__all__ = ["NODE", "CbsLink"]
+
+NODE: Final = "$cbs"
+
+# Requests. As the service grants.
+_CREDIT: Final = 100
+
+# Bytes. A token is at most 16 KiB, and some properties come with it.
+_MAX_REQUEST_BYTES: Final = 32_768
+
+
+class CbsLink:
+    """The link on which tokens arrive."""
+
+    def __init__(self, peer: Peer, event: LinkAttached) -> None:
+        link = event.link
+        assert isinstance(link, ReceiverLink)
+        self._peer = peer
+        self._link = link
+        reply = link.attach_reply()
+        reply.max_message_size = _MAX_REQUEST_BYTES
+        link.accept(reply)
+        link.grant(_CREDIT)
+
+    def on_delivery(self, delivery: IncomingDelivery) -> None:
+        link = self._link
+        if link.credit < _CREDIT // 2:
+            link.grant(_CREDIT)
+        try:
+            message = Message(delivery.payload)
+            properties = message.properties or Properties()
+            status, description, condition = self._answer(message)
+        except DecodeError as error:
+            link.settle(delivery, Rejected(AmqpError.of(error)))
+            return
+        link.settle(delivery, ACCEPTED)
+        response = find_response_link(self._peer.response_links, NODE, properties.reply_to, link)
+        if response is None:
+            return
+        outcome: dict[str, object] = {"status-code": Int(status), "status-description": description}
+        if condition is not None:
+            outcome["error-condition"] = Symbol(condition)
+        response.send(
+            encode_message(properties=Properties(correlation_id=properties.message_id), application_properties=outcome)
+        )
+
+    def _answer(self, message: Message) -> tuple[int, str, str | None]:
+        request = message.application_properties or {}
+        audience = request.get("name")
+        try:
+            if request.get("operation") != "put-token":
+                raise OperationNotImplemented(f"$cbs has the operation put-token, not {request.get('operation')!r:.80}")
+            if not isinstance(audience, str):
+                raise ArgumentError(f"application-properties.name must be the audience, a string; got {audience!r:.80}")
+            token = message.value
+            if not isinstance(token, str):
+                raise ArgumentError("the body of put-token must be an amqp-value that holds the token as a string")
+            self._put(token, str(audience))
+        except DecodeError:
+            raise
+        except ProtocolError as error:
+            return error.http_status, self._peer.tracker.text(error.description, str(audience)[:80]), error.condition
+        return 202, "Accepted", None
+
+    def _put(self, token: str, audience: str) -> None:
+        peer = self._peer
+        now_s = peer.now_s()
+        if is_sas_token(token):
+            claims = verify(token, audience, peer.services.key_ring, now_s)
+        else:
+            claims = peer.services.jwt.validate(token, audience, now_s)
+        address = parse_address(audience)
+        # Only who has a valid token learns which entities there are.
+        if address.entity and peer.services.namespace.find(address.entity) is None:
+            raise NotFound(
+                f"The messaging entity '{audience}' could not be found. To know more visit "
+                "https://aka.ms/sbResourceMgrExceptions."
+            )
+        peer.put_claims(claims)
+
+    def close(self) -> None:
+        """Claims outlive the link they came on."""

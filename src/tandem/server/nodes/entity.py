@@ -1,0 +1,407 @@
+"""Links to and from a queue: `Ingress` takes what clients send, `Egress` gives what they receive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+from tandem.addresses import Address, SubQueue
+from tandem.amqp import (
+    ACCEPTED,
+    RELEASED,
+    DispositionReceived,
+    IncomingDelivery,
+    LinkAttached,
+    Modified,
+    OutgoingDelivery,
+    ReceiverLink,
+    Rejected,
+    SenderLink,
+    TransactionalState,
+)
+from tandem.amqp.delivery_states import DeliveryState
+from tandem.amqp.encode import encode
+from tandem.amqp.terminus import Source
+from tandem.amqp.types import Described, Symbol, UInt, ULong
+from tandem.engine.effects import HandedOut, Notice, NoticeKind
+from tandem.engine.lock_table import Lock
+from tandem.engine.queue import Queue
+from tandem.engine.subqueue import SubQueue as EngineSubQueue
+from tandem.errors import (
+    ArgumentError,
+    EncodeError,
+    EntityDisabled,
+    NotAllowed,
+    ProtocolError,
+    Scope,
+)
+from tandem.limits import MAX_PROPERTIES_TO_MODIFY_BYTES, SESSION_WAIT_MS
+from tandem.server.throttle import MESSAGE_CREDITS
+
+if TYPE_CHECKING:
+    from tandem.server.peer import Peer
+
+__all__ = ["Egress", "Ingress"]
+
+# Deliveries. What a client may send ahead of our acknowledgements; topped up at half. Enough that a commit of ten
+# milliseconds does not slow down 100,000 messages a second.
+_CREDIT: Final = 1_000
+
+_SETTLED: Final = 1
+_TIMEOUT: Final = "com.microsoft:timeout"
+_SESSION_FILTER: Final = "com.microsoft:session-filter"
+_TRANSFER_DESTINATION: Final = "com.microsoft:transfer-destination-address"
+_BATCH_SIZE: Final = "com.microsoft:max-message-batch-size"
+_LOCKED_UNTIL: Final = "com.microsoft:locked-until-utc"
+
+# .NET counts in steps of 100 nanoseconds from the year 1.
+_TICKS_OF_1970: Final = 621_355_968_000_000_000
+
+# What the service answers with, in milliseconds.
+_SERVICE_TIMEOUT_MS: Final = 65_000
+
+
+class Ingress:
+    """A client sends to a queue."""
+
+    def __init__(self, peer: Peer, event: LinkAttached, queue: Queue, address: Address) -> None:
+        link = event.link
+        assert isinstance(link, ReceiverLink)
+        if address.sub_queue is not SubQueue.NONE:
+            raise NotAllowed(f"Messages cannot be sent to '{address.path}': it is filled by the broker.", Scope.LINK)
+        _require_active(queue, queue.description.can_send)
+        self._peer = peer
+        self._link = link
+        self._queue = queue
+        self._destination = _text_property(event, _TRANSFER_DESTINATION)
+        self.address = address
+        self._accepted: list[IncomingDelivery] = []
+        limit = queue.description.max_message_size_bytes
+        reply = link.attach_reply()
+        reply.max_message_size = limit
+        reply.properties = {
+            Symbol(_TIMEOUT): UInt(_SERVICE_TIMEOUT_MS),
+            Symbol(_BATCH_SIZE): ULong(limit),
+        }
+        link.accept(reply)
+        link.grant(_CREDIT)
+
+    def on_delivery(self, delivery: IncomingDelivery) -> None:
+        link = self._link
+        if link.credit < _CREDIT // 2:
+            link.grant(_CREDIT)
+        queue = self._queue
+        try:
+            throttle = self._peer.services.throttle
+            if throttle.credits_per_second is not None:
+                throttle.take(
+                    MESSAGE_CREDITS,
+                    queue.namespace.now_ms,
+                    is_partitioned=queue.description.enable_partitioning,
+                )
+            state = delivery.state
+            if state is not None or self._destination is not None or queue.is_dropped:
+                self._take_unusual(delivery, state)
+                return
+            queue.send(delivery.payload, delivery.message_format)
+        except ProtocolError as error:
+            link.settle(delivery, Rejected(self._peer.tracker.sign(error, queue.name)))
+            return
+        if not delivery.is_settled:
+            accepted = self._accepted
+            if not accepted:
+                self._peer.dirty.append(self)
+            accepted.append(delivery)
+
+    def _take_unusual(self, delivery: IncomingDelivery, state: DeliveryState | None) -> None:
+        """Part of a transaction, sent by way of another entity, or to an entity that is gone."""
+        queue = self._queue
+        namespace = queue.namespace
+        if queue.is_dropped:
+            namespace.get(queue.name)
+        drafts = queue.read(delivery.payload, delivery.message_format)
+        if self._destination is not None:
+            for draft in drafts:
+                draft.destination = self._destination
+        if isinstance(state, TransactionalState):
+            namespace.transactions.find(state.txn_id, self._peer).send(queue, drafts)
+            self._link.settle(delivery, TransactionalState(state.txn_id, ACCEPTED))
+            return
+        queue.take(drafts)
+        if not delivery.is_settled:
+            namespace.effects.reply(self, [delivery])
+
+    def end_turn(self) -> None:
+        """All that was taken in this turn is acknowledged together, when it is on disk."""
+        accepted, self._accepted = self._accepted, []
+        self._queue.namespace.effects.replies.append((self, accepted))
+
+    def release(self, answer: object) -> None:
+        settle = self._link.settle
+        for delivery in cast("list[IncomingDelivery]", answer):
+            settle(delivery)
+        self._peer.endpoint.flush_soon()
+
+    def close(self) -> None:
+        """What was taken stays taken."""
+
+
+class _Echo:
+    """Settlements that are confirmed to the client when they are on disk."""
+
+    __slots__ = ("_deliveries", "_egress", "_state")
+
+    def __init__(self, egress: Egress, deliveries: list[OutgoingDelivery], state: DeliveryState) -> None:
+        self._egress = egress
+        self._deliveries = deliveries
+        self._state = state
+
+    def release(self, answer: object) -> None:
+        link = self._egress.link
+        for delivery in self._deliveries:
+            link.settle(delivery, self._state)
+        self._egress.peer.endpoint.flush_soon()
+
+
+class Egress:
+    """A client receives from a queue, a dead-letter queue or a session."""
+
+    def __init__(self, peer: Peer, event: LinkAttached, subqueue: EngineSubQueue, address: Address) -> None:
+        link = event.link
+        assert isinstance(link, SenderLink)
+        _require_active(subqueue.queue, subqueue.queue.description.can_receive)
+        self.peer = peer
+        self.link = link
+        self.address = address
+        self._subqueue = subqueue
+        self._attach = event.attach
+        deletes = event.attach.snd_settle_mode == _SETTLED
+        source = event.attach.source
+        filters = source.filter if source is not None else None
+        if filters is None or _SESSION_FILTER not in filters:
+            self.consumer = subqueue.open_consumer(self, deletes)
+            link.accept()
+            return
+        # What the client wrote as filter is answered in the same form.
+        self._filter = filters[_SESSION_FILTER]
+        wanted = self._filter.value if isinstance(self._filter, Described) else self._filter
+        if wanted is not None and not isinstance(wanted, str):
+            raise ArgumentError(f"{_SESSION_FILTER} must be a string or null, got {wanted!r:.80}", Scope.LINK)
+        wait_ms = _number_property(event, _TIMEOUT, SESSION_WAIT_MS)
+        session_id = None if wanted is None else str(wanted)
+        self.consumer = subqueue.accept_session(self, deletes, session_id, min(wait_ms, SESSION_WAIT_MS))
+
+    # --- from the client ------------------------------------------------------------------------------------
+
+    def on_credit(self) -> None:
+        consumer = self.consumer
+        outlet = consumer.outlet
+        if outlet is not None and consumer.is_open:
+            link = self.link
+            outlet.grant(consumer, max(0, link.credit - consumer.unsent_count), link.is_draining)
+
+    def on_disposition(self, event: DispositionReceived) -> None:
+        state = event.state
+        if isinstance(state, TransactionalState):
+            self._enlist(event, state)
+            return
+        complete = self._subqueue.complete
+        settled: list[OutgoingDelivery] = []
+        if state is ACCEPTED:
+            for delivery in event.deliveries:
+                try:
+                    complete(cast("Lock", delivery.context))
+                except ProtocolError as error:
+                    self._refuse(delivery, error)
+                else:
+                    settled.append(delivery)
+        else:
+            for delivery in event.deliveries:
+                try:
+                    self._settle(cast("Lock", delivery.context), state)
+                except ProtocolError as error:
+                    self._refuse(delivery, error)
+                else:
+                    settled.append(delivery)
+        if settled and not event.is_settled:
+            # The outcome without its error: with one, clients take it for a failure.
+            echo = Rejected() if isinstance(state, Rejected) else (state or RELEASED)
+            self._subqueue.namespace.effects.replies.append((_Echo(self, settled, echo), None))
+
+    def _settle(self, lock: Lock, state: DeliveryState | None) -> None:
+        subqueue = self._subqueue
+        if state is ACCEPTED:
+            subqueue.complete(lock)
+        elif isinstance(state, Modified):
+            properties = checked_properties(state.message_annotations)
+            if state.undeliverable_here:
+                subqueue.defer(lock, properties)
+            else:
+                subqueue.abandon(lock, properties)
+        elif isinstance(state, Rejected):
+            info = checked_properties(None if state.error is None else state.error.info) or {}
+            reason = info.pop("DeadLetterReason", None)
+            description = info.pop("DeadLetterErrorDescription", None)
+            subqueue.dead_letter(lock, _text(reason), _text(description), info)
+        else:
+            subqueue.release(lock)
+
+    def _enlist(self, event: DispositionReceived, state: TransactionalState) -> None:
+        """The settlement is part of a transaction: it is confirmed now, and happens at the discharge."""
+        outcome = state.outcome
+        for delivery in event.deliveries:
+            lock = cast("Lock", delivery.context)
+            try:
+                transaction = self._subqueue.namespace.transactions.find(state.txn_id, self.peer)
+                transaction.settle(lock, lambda lock=lock: self._settle(lock, outcome))  # type: ignore[misc]
+            except ProtocolError as error:
+                self._refuse(delivery, error)
+            else:
+                self.link.settle(delivery, state)
+
+    def _refuse(self, delivery: OutgoingDelivery, error: ProtocolError) -> None:
+        self.link.settle(delivery, Rejected(self.peer.tracker.sign(error, self._subqueue.path)))
+
+    def pause(self) -> None:
+        self.consumer.is_paused = True
+
+    def resume(self) -> None:
+        consumer = self.consumer
+        if consumer.is_paused:
+            consumer.is_paused = False
+            if consumer.outlet is not None:
+                consumer.outlet.wake(consumer)
+
+    def close(self) -> None:
+        self._subqueue.close_consumer(self.consumer)
+
+    # --- to the client --------------------------------------------------------------------------------------
+
+    def deliver(self, lock: Lock) -> None:
+        payload, lock.payload = lock.payload, b""
+        link = self.link
+        if not link.is_attached or link.credit <= 0:
+            # Gone in the very turn in which the message was locked for it.
+            self._subqueue.release(lock)
+            return
+        link.send(payload, lock.tag, context=lock)
+        endpoint = self.peer.endpoint
+        endpoint.flush_soon()
+        if endpoint.is_congested:
+            self.consumer.is_paused = True
+
+    def hand_out(self, message: HandedOut) -> None:
+        consumer = self.consumer
+        consumer.unsent_count -= 1
+        link = self.link
+        if link.is_attached and link.credit > 0:
+            link.send(message.payload, message.tag, is_settled=True)
+            self._finish_drain()
+            endpoint = self.peer.endpoint
+            endpoint.flush_soon()
+            if endpoint.is_congested:
+                consumer.is_paused = True
+
+    def _finish_drain(self) -> None:
+        """A drain that was answered while messages waited for their removal to be on disk ends with the last one."""
+        if self._is_drained and not self.consumer.unsent_count:
+            self._is_drained = False
+            if self.link.is_draining:
+                self.link.drained()
+
+    _is_drained = False
+
+    def notify(self, notice: Notice) -> None:
+        if notice.kind == NoticeKind.DRAINED:
+            if self.consumer.unsent_count:
+                self._is_drained = True
+            elif self.link.is_draining:
+                self.link.drained()
+        elif notice.kind == NoticeKind.SESSION_ACCEPTED:
+            self._accept_session()
+        else:
+            error = notice.error
+            assert isinstance(error, ProtocolError)
+            signed = self.peer.tracker.sign(error, self._subqueue.path)
+            if notice.kind == NoticeKind.SESSION_REFUSED:
+                self.link.refuse(signed)
+            else:
+                self.link.detach(signed)
+            self.peer.forget(self.link)
+        self.peer.endpoint.flush_soon()
+
+    def _accept_session(self) -> None:
+        outlet = self.consumer.outlet
+        assert outlet is not None
+        session = outlet.session
+        assert session is not None
+        link = self.link
+        if link.is_gone:
+            return
+        reply = link.attach_reply()
+        asked = reply.source
+        assert asked is not None
+        value: object = session.session_id
+        if isinstance(self._filter, Described):
+            value = Described(self._filter.descriptor, session.session_id)
+        reply.source = _with_filter(asked, {Symbol(_SESSION_FILTER): value})
+        reply.properties = {Symbol(_LOCKED_UNTIL): _TICKS_OF_1970 + session.locked_until_ms * 10_000}
+        link.accept(reply)
+
+
+def _require_active(queue: Queue, is_active: bool) -> None:
+    if not is_active:
+        raise EntityDisabled(f"Messaging entity '{queue.name}' is currently disabled.")
+
+
+def _with_filter(source: Source, filters: dict[object, object]) -> Source:
+    return Source(
+        source.address,
+        durable=source.durable,
+        expiry_policy=source.expiry_policy,
+        timeout_s=source.timeout_s,
+        dynamic=source.dynamic,
+        dynamic_node_properties=source.dynamic_node_properties,
+        distribution_mode=source.distribution_mode,
+        filter=filters,
+        default_outcome=source.default_outcome,
+        outcomes=source.outcomes,
+        capabilities=source.capabilities,
+    )
+
+
+def _text_property(event: LinkAttached, name: str) -> str | None:
+    value = (event.attach.properties or {}).get(name)
+    if value is None or isinstance(value, str):
+        return None if value is None else str(value)
+    raise ArgumentError(f"attach.properties.{name} must be a string, got {value!r:.80}", Scope.LINK)
+
+
+def _number_property(event: LinkAttached, name: str, default: int) -> int:
+    value = (event.attach.properties or {}).get(name)
+    if value is None:
+        return default
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return int(value)
+    raise ArgumentError(f"attach.properties.{name} must be a number of milliseconds, got {value!r:.80}", Scope.LINK)
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def checked_properties(changes: object) -> dict[str, object] | None:
+    """The properties to modify, which become application properties of the message."""
+    if not changes:
+        return None
+    if not isinstance(changes, dict):
+        raise ArgumentError(f"properties to modify must be a map, got {changes!r:.80}")
+    properties = {str(key): value for key, value in changes.items()}
+    try:
+        size_bytes = len(encode(properties))
+    except EncodeError as error:
+        raise ArgumentError(f"the properties to modify cannot be stored: {error}") from None
+    if size_bytes > MAX_PROPERTIES_TO_MODIFY_BYTES:
+        raise ArgumentError(
+            f"the properties to modify take {size_bytes} bytes; at most {MAX_PROPERTIES_TO_MODIFY_BYTES} are allowed"
+        )
+    return properties

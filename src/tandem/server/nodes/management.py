@@ -1,0 +1,406 @@
+"""`<entity>/$management`: requests about single messages and sessions, each answered on a link of its own.
+
+Every operation is a function from the body of the request to a step of the engine. What it answers with is written as
+the SDKs expect it, type by type: an array is not a list here.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, cast
+
+from tandem.addresses import Address
+from tandem.amqp import (
+    ACCEPTED,
+    AmqpError,
+    IncomingDelivery,
+    LinkAttached,
+    Message,
+    ReceiverLink,
+    Rejected,
+    TransactionalState,
+)
+from tandem.amqp.message import MessageId, Properties, encode_message
+from tandem.amqp.types import LONG_TYPE, STRING_TYPE, TIMESTAMP_TYPE, Array, Int, Symbol, Timestamp
+from tandem.auth import Right
+from tandem.engine.lock_table import Lock
+from tandem.engine.sessions import Sessions
+from tandem.engine.subqueue import SubQueue
+from tandem.errors import (
+    ArgumentError,
+    DecodeError,
+    MessageNotFound,
+    NotAllowed,
+    OperationNotImplemented,
+    ProtocolError,
+    Scope,
+    SessionNotFound,
+)
+from tandem.server.nodes.entity import checked_properties
+from tandem.server.nodes.responses import find_response_link
+from tandem.server.throttle import MANAGEMENT_CREDITS
+
+if TYPE_CHECKING:
+    from tandem.server.peer import Peer
+
+__all__ = ["ManagementLink"]
+
+# Requests. As the service grants.
+_CREDIT: Final = 100
+
+# "List the sessions with messages or state", as the SDKs ask for it: the first moment of the year 10000.
+_ALL_SESSIONS_MS: Final = 253_402_300_800_000
+
+# Messages. What one request may name: tokens, sequence numbers or messages to schedule.
+_MAX_ITEMS: Final = 4_096
+
+Body = dict[str, object]
+# What a request is answered with: a status and a body, or what has gone wrong.
+Answer = tuple[int, Body] | ProtocolError
+
+
+class _Request:
+    """A request under way."""
+
+    __slots__ = ("body", "convert", "link", "message_id", "properties", "reply_to", "state", "tracking_id")
+
+    def __init__(self, link: ManagementLink, message: Message, state: TransactionalState | None) -> None:
+        properties = message.properties or Properties()
+        self.link = link
+        self.message_id: MessageId | None = properties.message_id
+        self.reply_to = properties.reply_to
+        self.properties = message.application_properties or {}
+        self.tracking_id = self.properties.get("com.microsoft:tracking-id")
+        body = message.value
+        if body is not None and not isinstance(body, dict):
+            raise DecodeError(f"the body of a management request must be a map, got {body!r:.80}", Scope.DELIVERY)
+        self.body: Body = {str(key): value for key, value in (body or {}).items()}
+        self.state = state
+        # From what the engine answers to what the client is answered.
+        self.convert: Callable[[object], Answer] = _empty
+
+    def release(self, answer: object) -> None:
+        """The engine has answered, and what it did is on disk."""
+        if isinstance(answer, ProtocolError):
+            self.answer(answer)
+        else:
+            self.answer(self.convert(answer))
+
+    def answer(self, answer: Answer) -> None:
+        properties: dict[str, object]
+        body: Body = {}
+        if isinstance(answer, ProtocolError):
+            description = self.link.peer.tracker.text(answer.description, self.link.address.path)
+            # Nothing to peek at, nothing to list: not an error, but said in these words.
+            status = 204 if isinstance(answer, _Nothing) else answer.http_status
+            properties = {
+                "statusCode": Int(status),
+                "statusDescription": description,
+                "errorCondition": Symbol(answer.condition),
+            }
+        else:
+            status, body = answer
+            properties = {"statusCode": Int(status), "statusDescription": "OK" if status == 200 else "No Content"}
+        if isinstance(self.tracking_id, str):
+            properties["com.microsoft:tracking-id"] = self.tracking_id
+        self.link.respond(self, properties, body)
+
+    # --- the body, field by field ---------------------------------------------------------------------------
+
+    def text(self, field: str) -> str:
+        value = self.body.get(field)
+        if isinstance(value, str):
+            return str(value)
+        raise ArgumentError(f"{field} must be a string, got {value!r:.80}")
+
+    def optional_text(self, field: str) -> str | None:
+        return None if self.body.get(field) is None else self.text(field)
+
+    def number(self, field: str, default: int | None = None) -> int:
+        value = self.body.get(field)
+        if value is None and default is not None:
+            return default
+        if isinstance(value, int) and not isinstance(value, bool):
+            return int(value)
+        raise ArgumentError(f"{field} must be a number, got {value!r:.80}")
+
+    def items(self, field: str) -> list[object]:
+        """An array, or a list where a client writes one."""
+        value = self.body.get(field)
+        items = value.items if isinstance(value, Array) else value
+        if not isinstance(items, list) or not items:
+            raise ArgumentError(f"{field} must be an array that is not empty, got {value!r:.80}")
+        if len(items) > _MAX_ITEMS:
+            raise ArgumentError(f"{field} has {len(items)} items; at most {_MAX_ITEMS} are allowed")
+        return items
+
+    def numbers(self, field: str) -> list[int]:
+        items = self.items(field)
+        for item in items:
+            if not isinstance(item, int) or isinstance(item, bool):
+                raise ArgumentError(f"{field} must hold numbers, got {item!r:.80}")
+        return cast("list[int]", items)
+
+    def tokens(self) -> list[bytes]:
+        items = self.items("lock-tokens")
+        for item in items:
+            if not isinstance(item, uuid.UUID):
+                raise ArgumentError(f"lock-tokens must hold uuids, got {item!r:.80}")
+        return [item.bytes for item in cast("list[uuid.UUID]", items)]
+
+
+class _Nothing(ProtocolError):
+    """There is nothing to answer with; the condition says what there is none of."""
+
+
+class _NoMessages(_Nothing):
+    condition = MessageNotFound.condition
+
+
+class _NoSessions(_Nothing):
+    condition = SessionNotFound.condition
+
+
+class ManagementLink:
+    """The link on which requests about one entity arrive."""
+
+    def __init__(self, peer: Peer, event: LinkAttached, subqueue: SubQueue, address: Address) -> None:
+        link = event.link
+        assert isinstance(link, ReceiverLink)
+        self.peer = peer
+        self.address = address
+        self.link = link
+        self.subqueue = subqueue
+        link.accept()
+        link.grant(_CREDIT)
+
+    def on_delivery(self, delivery: IncomingDelivery) -> None:
+        link = self.link
+        if link.credit < _CREDIT // 2:
+            link.grant(_CREDIT)
+        state = delivery.state if isinstance(delivery.state, TransactionalState) else None
+        try:
+            request = _Request(self, Message(delivery.payload), state)
+        except DecodeError as error:
+            link.settle(delivery, Rejected(AmqpError.of(error)))
+            return
+        link.settle(delivery, ACCEPTED if state is None else TransactionalState(state.txn_id, ACCEPTED))
+        try:
+            self._perform(request)
+        except ProtocolError as error:
+            request.answer(error)
+
+    def _perform(self, request: _Request) -> None:
+        name = request.properties.get("operation")
+        found = _OPERATIONS.get(str(name).lower().removeprefix("com.microsoft:")) if isinstance(name, str) else None
+        if found is None:
+            raise OperationNotImplemented(
+                f"operation is {name!r:.80}; {self.address.path}/$management has {', '.join(sorted(_OPERATIONS))}"
+            )
+        right, operation = found
+        peer = self.peer
+        peer.services.throttle.take(MANAGEMENT_CREDITS, self.subqueue.namespace.now_ms)
+        peer.require(right, self.address)
+        if self.subqueue.queue.is_dropped:
+            self.subqueue.namespace.get(self.subqueue.queue.name)
+        operation(self, request)
+
+    def respond(self, request: _Request, properties: dict[str, object], body: Body) -> None:
+        response = find_response_link(self.peer.response_links, self.address.resource, request.reply_to, self.link)
+        if response is not None:
+            response.send(
+                encode_message(
+                    properties=Properties(correlation_id=request.message_id),
+                    application_properties=properties,
+                    value=body,
+                )
+            )
+
+    def close(self) -> None:
+        """Answers under way find no link, and that is all."""
+
+
+# --- operations -----------------------------------------------------------------------------------------------------
+
+
+def _empty(_answer: object) -> Answer:
+    return 200, {}
+
+
+def _renew_lock(link: ManagementLink, request: _Request) -> None:
+    subqueue = link.subqueue
+    locks = [subqueue.find_lock(token) for token in request.tokens()]
+    expirations = [Timestamp(subqueue.renew(lock)) for lock in locks]
+    request.answer((200, {"expirations": Array(TIMESTAMP_TYPE, expirations)}))
+
+
+def _update_disposition(link: ManagementLink, request: _Request) -> None:
+    subqueue = link.subqueue
+    status = request.text("disposition-status")
+    locks = [subqueue.find_lock(token) for token in request.tokens()]
+    settle = _settlement(request, subqueue, status)
+    if request.state is None:
+        for lock in locks:
+            settle(lock)
+        subqueue.namespace.effects.reply(request, None)
+        return
+    transaction = subqueue.namespace.transactions.find(request.state.txn_id, link.peer)
+    for lock in locks:
+        transaction.settle(lock, lambda lock=lock: settle(lock))  # type: ignore[misc]
+    request.answer((200, {}))
+
+
+def _settlement(request: _Request, subqueue: SubQueue, status: str) -> Callable[[Lock], None]:
+    properties = checked_properties(request.body.get("properties-to-modify"))
+    if status == "completed":
+        return subqueue.complete
+    if status == "abandoned":
+        return lambda lock: subqueue.abandon(lock, properties)
+    if status in {"defered", "deferred"}:
+        return lambda lock: subqueue.defer(lock, properties)
+    if status == "suspended":
+        reason = request.optional_text("deadletter-reason")
+        description = request.optional_text("deadletter-description")
+        return lambda lock: subqueue.dead_letter(lock, reason, description, properties)
+    raise ArgumentError(
+        f"disposition-status is {status!r:.80}; it must be one of completed, abandoned, defered, suspended"
+    )
+
+
+def _peek(link: ManagementLink, request: _Request) -> None:
+    def convert(answer: object) -> Answer:
+        payloads = cast("list[bytes]", answer)
+        if not payloads:
+            return _NoMessages("There is no message to browse.")
+        return 200, {"messages": [{"message": payload} for payload in payloads]}
+
+    request.convert = convert
+    link.subqueue.peek(
+        request.number("from-sequence-number", 0),
+        request.number("message-count", 1),
+        request.optional_text("session-id"),
+        request,
+    )
+
+
+def _receive_by_sequence_number(link: ManagementLink, request: _Request) -> None:
+    def convert(answer: object) -> Answer:
+        messages: list[object] = []
+        for lock, payload in cast("list[tuple[Lock | None, bytes]]", answer):
+            entry: dict[str, object] = {"message": payload}
+            if lock is not None:
+                entry["lock-token"] = uuid.UUID(bytes=lock.token)
+            messages.append(entry)
+        return 200, {"messages": messages}
+
+    request.convert = convert
+    deletes = request.number("receiver-settle-mode", 1) == 0
+    link.subqueue.receive_deferred(
+        request.numbers("sequence-numbers"), deletes, request.optional_text("session-id"), request
+    )
+
+
+def _schedule(link: ManagementLink, request: _Request) -> None:
+    queue = link.subqueue.queue
+    if link.subqueue.is_dead_letter:
+        raise NotAllowed(f"Messages cannot be sent to '{link.subqueue.path}'.", Scope.DELIVERY)
+    drafts = []
+    for item in request.items("messages"):
+        payload = item.get("message") if isinstance(item, dict) else None
+        if not isinstance(payload, bytes):
+            raise ArgumentError(f"messages must hold maps with a binary 'message', got {item!r:.80}")
+        drafts += queue.read(payload, 0)
+    if request.state is not None:
+        # The numbers are told now, and the messages are there with the discharge.
+        queue.namespace.transactions.find(request.state.txn_id, link.peer).send(queue, drafts)
+        queue.reserve_sequence_numbers(drafts)
+        messages = [draft.message for draft in drafts]
+    else:
+        messages = queue.take(drafts)
+    numbers = [message.visible_sequence_number for message in messages]
+    request.convert = lambda _: (200, {"sequence-numbers": Array(LONG_TYPE, numbers)})
+    queue.namespace.effects.reply(request, None)
+
+
+def _cancel_scheduled(link: ManagementLink, request: _Request) -> None:
+    link.subqueue.cancel_scheduled(request.numbers("sequence-numbers"), request)
+
+
+def _batch_delete(link: ManagementLink, request: _Request) -> None:
+    def convert(answer: object) -> Answer:
+        count = cast("int", answer)
+        if not count:
+            return _NoMessages("There is no message to delete.")
+        return 200, {"message-count": Int(count)}
+
+    request.convert = convert
+    if link.subqueue.queue.description.enable_partitioning:
+        raise NotAllowed("Batch delete is not available on a partitioned entity.", Scope.DELIVERY)
+    link.subqueue.delete_batch(
+        request.number("message-count"),
+        request.number("enqueued-time-utc", link.subqueue.namespace.now_ms),
+        request.optional_text("session-id"),
+        request,
+    )
+
+
+def _sessions(link: ManagementLink) -> Sessions:
+    sessions = link.subqueue.sessions
+    if sessions is None:
+        raise NotAllowed(f"The entity '{link.subqueue.path}' does not require sessions.", Scope.DELIVERY)
+    return sessions
+
+
+def _renew_session_lock(link: ManagementLink, request: _Request) -> None:
+    until_ms = _sessions(link).renew(request.text("session-id"))
+    request.answer((200, {"expiration": Timestamp(until_ms)}))
+
+
+def _set_session_state(link: ManagementLink, request: _Request) -> None:
+    sessions = _sessions(link)
+    session_id = request.text("session-id")
+    state = request.body.get("session-state")
+    if state is not None and not isinstance(state, bytes):
+        raise ArgumentError(f"session-state must be a binary or null, got {state!r:.80}")
+    sessions.held(session_id)
+    sessions.set_state(session_id, state, request)
+
+
+def _get_session_state(link: ManagementLink, request: _Request) -> None:
+    sessions = _sessions(link)
+    session_id = request.text("session-id")
+    sessions.held(session_id)
+    request.convert = lambda answer: (200, {"session-state": cast("tuple[bytes | None]", answer)[0]})
+    sessions.get_state(session_id, request)
+
+
+def _get_message_sessions(link: ManagementLink, request: _Request) -> None:
+    skip = request.number("skip", 0)
+
+    def convert(answer: object) -> Answer:
+        session_ids = cast("list[object]", answer)
+        if not session_ids:
+            return _NoSessions("There is no session to list.")
+        return 200, {"skip": Int(skip + len(session_ids)), "sessions-ids": Array(STRING_TYPE, session_ids)}
+
+    request.convert = convert
+    updated_ms = request.number("last-updated-time", _ALL_SESSIONS_MS)
+    _sessions(link).list_sessions(
+        None if updated_ms >= _ALL_SESSIONS_MS else updated_ms, skip, request.number("top", 100), request
+    )
+
+
+_OPERATIONS: Final[dict[str, tuple[Right, Callable[[ManagementLink, _Request], None]]]] = {
+    "renew-lock": (Right.LISTEN, _renew_lock),
+    "update-disposition": (Right.LISTEN, _update_disposition),
+    "peek-message": (Right.LISTEN, _peek),
+    "receive-by-sequence-number": (Right.LISTEN, _receive_by_sequence_number),
+    "schedule-message": (Right.SEND, _schedule),
+    "cancel-scheduled-message": (Right.SEND, _cancel_scheduled),
+    "batch-delete-messages": (Right.LISTEN, _batch_delete),
+    "renew-session-lock": (Right.LISTEN, _renew_session_lock),
+    "set-session-state": (Right.LISTEN, _set_session_state),
+    "get-session-state": (Right.LISTEN, _get_session_state),
+    "get-message-sessions": (Right.LISTEN, _get_message_sessions),
+}

@@ -1,0 +1,321 @@
+"""One client connection: who it is, what it may do, and what stands behind its links.
+
+Before it has proved anything, a connection can reach `$cbs` only, with little room and little time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+from tandem.addresses import Address, parse_address
+from tandem.amqp import (
+    AuthenticationRequested,
+    ConnectionClosed,
+    ConnectionFailed,
+    ConnectionOpened,
+    Coordinator,
+    CreditReceived,
+    DispositionReceived,
+    Event,
+    IncomingDelivery,
+    LinkAttached,
+    LinkDetached,
+    LinkFailed,
+    SenderLink,
+    Session,
+    SessionBegun,
+    SessionEnded,
+    SessionFailed,
+)
+from tandem.amqp.link import Link
+from tandem.amqp.settings import PLAIN
+from tandem.amqp.terminus import Source, Target
+from tandem.auth import Claims, ClaimSet, Right, expired_text, login
+from tandem.driver.endpoint import Endpoint
+from tandem.errors import (
+    ArgumentError,
+    InvalidToken,
+    NotFound,
+    ProtocolError,
+    ResourceLimitExceeded,
+    Scope,
+    UnauthorizedAccess,
+)
+from tandem.server.nodes.cbs import NODE as CBS_NODE
+from tandem.server.nodes.cbs import CbsLink
+from tandem.server.nodes.coordinator import CoordinatorLink
+from tandem.server.nodes.entity import Egress, Ingress
+from tandem.server.nodes.management import ManagementLink
+from tandem.server.nodes.responses import ResponseLink
+
+if TYPE_CHECKING:
+    from tandem.server.services import Services
+
+__all__ = ["Peer"]
+
+# Links and sessions of a connection that has not proved anything yet: the two of `$cbs`, tried a few times.
+MAX_LINKS_BEFORE_AUTHENTICATION: Final = 8
+MAX_SESSIONS_BEFORE_AUTHENTICATION: Final = 8
+
+# Seconds. How long a connection may stay without proving anything. Service: 20.
+AUTHENTICATION_TIMEOUT_S: Final = 20.0
+
+# Links. Of one connection, whatever its sessions. The SDKs have a handful for each entity.
+MAX_LINKS_PER_CONNECTION: Final = 5_000
+
+Node = Ingress | Egress | CbsLink | ManagementLink | CoordinatorLink | ResponseLink
+
+
+class Peer:
+    """The application behind one connection."""
+
+    def __init__(self, services: Services) -> None:
+        self.services = services
+        self.tracker = services.tracker
+        self.endpoint: Endpoint = cast("Endpoint", None)
+        self.claims = ClaimSet()
+        self.response_links: list[ResponseLink] = []
+        # Open transactions, and the controller of each.
+        self.identifiers: dict[bytes, CoordinatorLink] = {}
+        # Links that took messages in this turn.
+        self.dirty: list[Ingress] = []
+        self._nodes: dict[Link, Node] = {}
+        self._session_count = 0
+        self._attach_count = 0
+        self._is_authenticated = False
+
+    def start(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.services.watch(self)
+
+    def now_s(self) -> int:
+        return self.services.clock.now_ms() // 1000
+
+    # --- Application ----------------------------------------------------------------------------------------
+
+    def on_events(self, endpoint: Endpoint, events: list[Event]) -> None:
+        runner = self.services.runner
+        runner.begin()
+        self._handle(events)
+        for ingress in self.dirty:
+            ingress.end_turn()
+        self.dirty.clear()
+        runner.finish()
+
+    def _handle(self, events: list[Event]) -> None:
+        for event in events:
+            if isinstance(event, IncomingDelivery):
+                node = event.link.context
+                if node is not None:
+                    cast("Ingress", node).on_delivery(event)
+            elif isinstance(event, DispositionReceived):
+                node = event.link.context
+                if isinstance(node, Egress):
+                    node.on_disposition(event)
+            elif isinstance(event, CreditReceived):
+                node = event.link.context
+                if node is not None:
+                    cast("Egress", node).on_credit()
+            else:
+                self._on_rare_event(event)
+
+    def on_writable(self, endpoint: Endpoint) -> None:
+        runner = self.services.runner
+        runner.begin()
+        for node in self._nodes.values():
+            if isinstance(node, Egress):
+                node.resume()
+        runner.finish()
+
+    def on_lost(self, endpoint: Endpoint) -> None:
+        runner = self.services.runner
+        runner.begin()
+        self._close_all()
+        runner.finish()
+        self.services.unwatch(self)
+
+    def _on_rare_event(self, event: Event) -> None:
+        if isinstance(event, LinkAttached):
+            self._on_attached(event)
+        elif isinstance(event, LinkDetached | LinkFailed):
+            self.forget(event.link)
+        elif isinstance(event, SessionBegun):
+            self._on_begun()
+        elif isinstance(event, SessionEnded | SessionFailed):
+            self._close_session(event.session)
+        elif isinstance(event, AuthenticationRequested):
+            self._authenticate(event)
+        elif isinstance(event, ConnectionClosed | ConnectionFailed):
+            self._close_all()
+        elif isinstance(event, ConnectionOpened):
+            pass
+
+    # --- who it is ------------------------------------------------------------------------------------------
+
+    def _authenticate(self, event: AuthenticationRequested) -> None:
+        connection = self.endpoint.connection
+        if event.mechanism == PLAIN:
+            try:
+                for claims in login(event.user or "", event.password or "", self.services.key_ring):
+                    self.put_claims(claims)
+            except InvalidToken:
+                connection.reject_authentication()
+                return
+        connection.accept_authentication()
+        # What came behind the request was kept back until now.
+        self._handle(connection.receive(b"", self.endpoint.now_ms()))
+
+    def put_claims(self, claims: Claims) -> None:
+        self.claims.put(claims)
+        self._is_authenticated = True
+        self.services.expect_expiry(self, claims.expires_at_s)
+
+    @property
+    def is_authenticated(self) -> bool:
+        return self._is_authenticated
+
+    def refuse_stranger(self) -> None:
+        """It had its time."""
+        self._close_connection(
+            UnauthorizedAccess(
+                f"No token was put to $cbs within {AUTHENTICATION_TIMEOUT_S:.0f} seconds of the connection."
+            )
+        )
+
+    def expire_claims(self) -> None:
+        """Links that lived on a token that was not renewed go."""
+        now_s = self.now_s()
+        expired = self.claims.expired(now_s)
+        if not expired:
+            return
+        reason = expired_text(expired[0].expires_at_s or now_s, now_s)
+        for link, node in list(self._nodes.items()):
+            if not isinstance(node, Ingress | Egress | ManagementLink):
+                continue
+            right = Right.SEND if isinstance(node, Ingress) else Right.LISTEN
+            rights = self.claims.rights_for(node.address.resource, now_s)
+            if isinstance(node, ManagementLink) and rights:
+                continue
+            if right not in rights:
+                error = UnauthorizedAccess(f"Unauthorized access. {reason}", Scope.LINK)
+                link.detach(self.tracker.sign(error, node.address.path))
+                self.forget(link)
+        self.endpoint.flush_soon()
+
+    def require(self, right: Right, address: Address) -> None:
+        uri = f"sb://{self.services.host_name}/{address.path}"
+        self.claims.require(right, address.resource, uri, self.now_s())
+
+    # --- links ----------------------------------------------------------------------------------------------
+
+    def _on_begun(self) -> None:
+        self._session_count += 1
+        if not self._is_authenticated and self._session_count > MAX_SESSIONS_BEFORE_AUTHENTICATION:
+            self._close_connection(
+                ResourceLimitExceeded(
+                    f"{self._session_count} sessions before a token was put; at most "
+                    f"{MAX_SESSIONS_BEFORE_AUTHENTICATION} are allowed"
+                )
+            )
+
+    def _on_attached(self, event: LinkAttached) -> None:
+        self._attach_count += 1
+        limit = MAX_LINKS_PER_CONNECTION if self._is_authenticated else MAX_LINKS_BEFORE_AUTHENTICATION
+        count = len(self._nodes) if self._is_authenticated else self._attach_count
+        if count > limit:
+            self._close_connection(
+                ResourceLimitExceeded(f"{count} links on one connection; at most {limit} are allowed")
+            )
+            return
+        link = event.link
+        path = ""
+        try:
+            if isinstance(event.attach.target, Coordinator) and not isinstance(link, SenderLink):
+                self._require_authenticated("$coordinator")
+                self._add(link, CoordinatorLink(self, event))
+                return
+            address = _address(event)
+            path = address.path
+            node = self._make_node(event, address)
+        except ProtocolError as error:
+            link.refuse(self.tracker.sign(error, path))
+            return
+        self._add(link, node)
+
+    def _make_node(self, event: LinkAttached, address: Address) -> Node:
+        is_sending = isinstance(event.link, SenderLink)
+        if address.is_cbs:
+            return ResponseLink(self, event, CBS_NODE) if is_sending else CbsLink(self, event)
+        self._require_authenticated(address.path)
+        namespace = self.services.namespace
+        if address.is_management:
+            if not self.claims.rights_for(address.resource, self.now_s()):
+                self.require(Right.LISTEN, address)
+            subqueue = namespace.resolve(address)
+            if is_sending:
+                return ResponseLink(self, event, address.resource)
+            return ManagementLink(self, event, subqueue, address)
+        self.require(Right.LISTEN if is_sending else Right.SEND, address)
+        subqueue = namespace.resolve(address)
+        if is_sending:
+            return Egress(self, event, subqueue, address)
+        return Ingress(self, event, subqueue.queue, address)
+
+    def _require_authenticated(self, path: str) -> None:
+        if not self._is_authenticated:
+            raise UnauthorizedAccess(
+                f"Unauthorized access. '{path}' needs a token: put one to $cbs first, or log in by SASL PLAIN.",
+                Scope.LINK,
+            )
+
+    def _add(self, link: Link, node: Node) -> None:
+        if link.is_gone:
+            node.close()
+            return
+        self._nodes[link] = node
+        link.context = node
+        if isinstance(node, ResponseLink):
+            self.response_links.append(node)
+
+    def forget(self, link: Link) -> None:
+        """The link is over."""
+        node = self._nodes.pop(link, None)
+        link.context = None
+        if node is None:
+            return
+        node.close()
+        if isinstance(node, ResponseLink):
+            self.response_links.remove(node)
+
+    def _close_session(self, session: Session) -> None:
+        self._session_count -= 1
+        for link in [link for link in self._nodes if link.session is session]:
+            self.forget(link)
+
+    def _close_all(self) -> None:
+        for link in list(self._nodes):
+            self.forget(link)
+        self.services.namespace.transactions.roll_back_of(self)
+
+    def _close_connection(self, error: ProtocolError) -> None:
+        connection = self.endpoint.connection
+        if connection.is_open:
+            connection.close(self.tracker.sign(error, ""))
+            self.endpoint.flush_soon()
+        else:
+            self.endpoint.abort()
+        self._close_all()
+
+
+def _address(event: LinkAttached) -> Address:
+    """What the client wants to send to or receive from."""
+    terminus: Source | Target | Coordinator | None = (
+        event.attach.source if isinstance(event.link, SenderLink) else event.attach.target
+    )
+    text = terminus.address if isinstance(terminus, Source | Target) else None
+    if not isinstance(text, str) or not text:
+        raise NotFound(f"The messaging entity '{text!r:.80}' could not be found: an attach needs an address.")
+    try:
+        return parse_address(str(text))
+    except ArgumentError as error:
+        raise NotFound(f"The messaging entity '{text[:80]}' could not be found: {error}") from None

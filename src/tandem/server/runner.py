@@ -1,0 +1,307 @@
+"""Runs the engine: what it decides is written, what is on disk is told.
+
+    turn      commands of one connection's input       begin() ... finish()
+    flush     everything decided since the last one    write, answer queries, commit in a thread
+    release   the commit is on disk                    messages become available, replies go out
+
+While a commit is under way, further turns gather the next batch: one fsync serves everybody who spoke meanwhile. The
+only place where an acknowledgement is let go is `_release`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, Protocol, TypeVar, cast
+
+from tandem.clock import Clock
+from tandem.engine.consumer import Consumer
+from tandem.engine.description import QueueDescription
+from tandem.engine.effects import Effects, HandedOut, Notice
+from tandem.engine.lock_table import Lock
+from tandem.engine.message import NEVER_MS
+from tandem.engine.namespace import Namespace
+from tandem.engine.queue import STREAMS_PER_QUEUE
+from tandem.errors import StoreCorrupt, StoreError, StoreFailed
+from tandem.store.base import Store
+
+__all__ = ["Asker", "Receiver", "Runner", "restore"]
+
+# Rounds of writing and asking in one flush: the answer to a query may lead to more of both. What is left after that
+# many waits for the next flush, so that acknowledgements are not held up for long.
+_MAX_ROUNDS: Final = 8
+
+# Milliseconds. How often to look whether the disk has room.
+_ROOM_INTERVAL_MS: Final = 250
+
+# Milliseconds. A timer is never set further ahead: it costs little to look, and a heap of far timers costs memory.
+_MAX_SLEEP_MS: Final = 60_000
+
+Result = TypeVar("Result")
+
+
+class Asker(Protocol):
+    """Whoever waits for the outcome of a command."""
+
+    def release(self, answer: object) -> None:
+        """It is on disk."""
+
+
+class Receiver(Protocol):
+    """What stands behind a consumer."""
+
+    def deliver(self, lock: Lock) -> None:
+        """A message, locked for this receiver."""
+
+    def hand_out(self, message: HandedOut) -> None:
+        """A message, for good."""
+
+    def notify(self, notice: Notice) -> None:
+        """Something it has to know."""
+
+
+class Runner:
+    """One namespace and its store on the event loop."""
+
+    def __init__(
+        self, namespace: Namespace, store: Store, clock: Clock, on_failure: Callable[[StoreFailed], None]
+    ) -> None:
+        self.namespace = namespace
+        self._store = store
+        self._clock = clock
+        self._on_failure = on_failure
+        self._loop = asyncio.get_running_loop()
+        self._executor = ThreadPoolExecutor(1, "commit")
+        self._batch: list[Effects] = []
+        self._duplicates: set[int] = set()
+        self._is_committing = False
+        self._is_flush_scheduled = False
+        self._is_failed = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_ms = NEVER_MS
+        self._room_known_until_ms = 0
+        self._quiet: asyncio.Future[None] | None = None
+
+    # --- turns ----------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Commands follow."""
+        self.namespace.begin(self._clock.now_ms())
+
+    def finish(self) -> None:
+        """The commands of this turn are given: tell at once what needs no disk, and write the rest soon."""
+        namespace = self.namespace
+        namespace.settle_turn()
+        effects = namespace.effects
+        if effects.deliveries or effects.notices:
+            self._dispatch(effects)
+        if not self._is_flush_scheduled and not self._is_committing:
+            self._is_flush_scheduled = True
+            self._loop.call_soon(self._flush)
+
+    def _dispatch(self, effects: Effects) -> None:
+        deliveries, effects.deliveries = effects.deliveries, []
+        notices, effects.notices = effects.notices, []
+        for lock in deliveries:
+            receiver = cast("Receiver", cast("Consumer", lock.consumer).context)
+            receiver.deliver(lock)
+        for notice in notices:
+            cast("Receiver", notice.consumer.context).notify(notice)
+
+    async def perform(self, function: Callable[[Namespace], Result]) -> Result:
+        """Run one command of our own, and return when what it did is on disk."""
+        waiting = _Waiting(self._loop.create_future())
+        self.begin()
+        result = function(self.namespace)
+        self.namespace.effects.reply(waiting, None)
+        self.finish()
+        await waiting.future
+        return result
+
+    async def ask(self, function: Callable[[Namespace, Asker], None]) -> object:
+        """Run a command that is answered later, and return the answer."""
+        waiting = _Waiting(self._loop.create_future())
+        self.begin()
+        function(self.namespace, waiting)
+        self.finish()
+        return await cast("Awaitable[object]", waiting.future)
+
+    # --- flush ----------------------------------------------------------------------------------------------
+
+    def _flush(self) -> None:
+        self._is_flush_scheduled = False
+        if self._is_committing or self._is_failed:
+            return
+        try:
+            has_writes = self._write()
+        except StoreFailed as error:
+            self._fail(error)
+            return
+        if has_writes:
+            self._is_committing = True
+            future = self._loop.run_in_executor(self._executor, self._store.commit)
+            future.add_done_callback(self._on_committed)
+        else:
+            self._release()
+
+    def _write(self) -> bool:
+        """Write and ask until there is no more of either."""
+        namespace = self.namespace
+        self.begin()
+        self._look_for_room()
+        has_writes = False
+        for _ in range(_MAX_ROUNDS):
+            namespace.settle_turn()
+            effects = namespace.take_effects()
+            self._batch.append(effects)
+            if effects.has_writes:
+                has_writes = True
+                self._duplicates.update(self._store.write(effects))
+            for query in effects.queries:
+                self._store.read(query)
+            namespace.settle_turn()
+            self._dispatch(effects)
+            self._dispatch(namespace.effects)
+            if not (namespace.effects.has_writes or namespace.effects.queries):
+                break
+        return has_writes
+
+    def _look_for_room(self) -> None:
+        now_ms = self.namespace.now_ms
+        if now_ms >= self._room_known_until_ms:
+            self._room_known_until_ms = now_ms + _ROOM_INTERVAL_MS
+            self.namespace.is_disk_full = not self._store.has_room()
+
+    def _on_committed(self, future: asyncio.Future[None]) -> None:
+        self._is_committing = False
+        error = future.exception()
+        if error is not None:
+            self._fail(error if isinstance(error, StoreFailed) else StoreFailed(f"the commit failed: {error!r}"))
+            return
+        self._release()
+
+    def _release(self) -> None:
+        """What was written is on disk, and may be told."""
+        namespace = self.namespace
+        self.begin()
+        batch, self._batch = self._batch, []
+        duplicates, self._duplicates = self._duplicates, set()
+        for effects in batch:
+            namespace.committed(effects, duplicates)
+            for asker, answer in effects.replies:
+                cast("Asker", asker).release(answer)
+            for message in effects.handed_out:
+                cast("Receiver", message.consumer.context).hand_out(message)
+        namespace.settle_turn()
+        self._dispatch(namespace.effects)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        effects = self.namespace.effects
+        if effects.has_writes or effects.queries or effects.replies or effects.handed_out:
+            self.finish()
+        else:
+            if self._quiet is not None and not self._quiet.done():
+                self._quiet.set_result(None)
+            if self._store.sweep():
+                self._loop.call_later(0.01, self._sweep)
+        self._arm()
+
+    def _sweep(self) -> None:
+        """Delete a little of what deleted queues left, when there is nothing better to do."""
+        if not self._is_committing and not self._batch and not self._is_failed and self._store.sweep():
+            self._loop.call_later(0.01, self._sweep)
+
+    # --- time -----------------------------------------------------------------------------------------------
+
+    def _arm(self) -> None:
+        due_ms = min(self.namespace.next_deadline_ms(), self.namespace.now_ms + _MAX_SLEEP_MS)
+        if self._timer is not None:
+            if self._timer_ms <= due_ms:
+                return
+            self._timer.cancel()
+        self._timer_ms = due_ms
+        delay_ms = max(0, due_ms - self._clock.now_ms())
+        self._timer = self._loop.call_later(delay_ms / 1000, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        if self._is_failed:
+            return
+        self.begin()
+        self.namespace.tick()
+        self.finish()
+        self._arm()
+
+    # --- the end --------------------------------------------------------------------------------------------
+
+    def _fail(self, error: StoreFailed) -> None:
+        """Nothing that was promised to disk may be told any more."""
+        self._is_failed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._on_failure(error)
+
+    async def quiet(self) -> None:
+        """Until everything that was decided is on disk and told."""
+        self._quiet = self._loop.create_future()
+        self.finish()
+        if not self._is_failed:
+            await self._quiet
+
+    async def close(self) -> None:
+        """Finish what was accepted."""
+        if not self._is_failed:
+            await self.quiet()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._executor.shutdown()
+        self._store.close()
+
+
+class _Waiting:
+    """A coroutine that waits."""
+
+    __slots__ = ("future",)
+
+    def __init__(self, future: asyncio.Future[object]) -> None:
+        self.future = future
+
+    def release(self, answer: object) -> None:
+        if self.future.done():
+            return
+        if isinstance(answer, Exception):
+            self.future.set_exception(answer)
+        else:
+            self.future.set_result(answer)
+
+
+def restore(namespace: Namespace, store: Store) -> None:
+    """Fill a fresh namespace with what its store holds."""
+    recovered = store.recover()
+    for record in recovered.queues:
+        try:
+            description = QueueDescription.from_fields(record.fields)
+        except StoreError:
+            raise
+        except Exception as error:
+            raise StoreCorrupt(f"the description of queue {record.number} cannot be used: {error}") from error
+        namespace.restore_queue(record.number, description, record.created_at_ms, record.updated_at_ms)
+    for stream in recovered.streams:
+        queue = namespace.queue_of_stream(stream.stream)
+        if queue is None:
+            raise StoreCorrupt(
+                f"the store counts messages of a queue {stream.stream // STREAMS_PER_QUEUE} without record"
+            )
+        if stream.stream == queue.main.stream:
+            queue.next_sequence_number = max(queue.next_sequence_number, stream.next_sequence_number)
+        for subqueue in queue.subqueues():
+            if subqueue.stream == stream.stream:
+                subqueue.restore(
+                    stream.active,
+                    stream.deferred,
+                    stream.scheduled,
+                    stream.size_bytes,
+                    stream.next_sequence_number - 1,
+                )

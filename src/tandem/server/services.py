@@ -1,0 +1,86 @@
+"""What every connection shares: the engine and its runner, keys, limits, and the watch over strangers and tokens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tandem.auth import JwtValidator, KeyRing
+from tandem.clock import Clock
+from tandem.engine.namespace import Namespace
+from tandem.server.runner import Runner
+from tandem.server.throttle import Throttle
+from tandem.server.tracking import Tracker
+
+if TYPE_CHECKING:
+    from tandem.server.peer import Peer
+
+__all__ = ["Services"]
+
+
+class Services:
+    """One per broker."""
+
+    def __init__(
+        self,
+        runner: Runner,
+        key_ring: KeyRing,
+        jwt: JwtValidator,
+        clock: Clock,
+        throttle: Throttle,
+        host_name: str,
+        authentication_timeout_s: float,
+    ) -> None:
+        self.runner = runner
+        self.namespace: Namespace = runner.namespace
+        self.key_ring = key_ring
+        self.jwt = jwt
+        self.clock = clock
+        self.throttle = throttle
+        self.host_name = host_name
+        self.tracker = Tracker(host_name)
+        self._authentication_timeout_s = authentication_timeout_s
+        self._loop = asyncio.get_running_loop()
+        self._strangers: dict[Peer, asyncio.TimerHandle] = {}
+        self._expiries: dict[Peer, asyncio.TimerHandle] = {}
+
+    def watch(self, peer: Peer) -> None:
+        """A stranger has this long to say who it is."""
+        self._strangers[peer] = self._loop.call_later(self._authentication_timeout_s, self._judge, peer)
+
+    def _judge(self, peer: Peer) -> None:
+        del self._strangers[peer]
+        if not peer.is_authenticated:
+            self._turn(peer.refuse_stranger)
+
+    def expect_expiry(self, peer: Peer, expires_at_s: int | None) -> None:
+        """Look after the peer's tokens when the next one ends. One timer for each connection, and none for most."""
+        stranger = self._strangers.pop(peer, None)
+        if stranger is not None:
+            stranger.cancel()
+        if expires_at_s is None:
+            return
+        timer = self._expiries.get(peer)
+        # Tokens are renewed long before they end: a timer that fires for one that was renewed finds nothing to do.
+        delay_s = max(0.0, expires_at_s - self.clock.now_ms() / 1000)
+        if timer is None or timer.when() > self._loop.time() + delay_s:
+            if timer is not None:
+                timer.cancel()
+            self._expiries[peer] = self._loop.call_later(delay_s + 0.001, self._expire, peer)
+
+    def _expire(self, peer: Peer) -> None:
+        del self._expiries[peer]
+        self._turn(peer.expire_claims)
+        self.expect_expiry(peer, peer.claims.next_expiry_s())
+
+    def _turn(self, step: Callable[[], None]) -> None:
+        self.runner.begin()
+        step()
+        self.runner.finish()
+
+    def unwatch(self, peer: Peer) -> None:
+        for timers in (self._strangers, self._expiries):
+            timer = timers.pop(peer, None)
+            if timer is not None:
+                timer.cancel()
