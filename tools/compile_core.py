@@ -1,4 +1,4 @@
-"""Compile the core, `src/tandem/amqp`, with mypyc: `python -m tools.compile_core`.
+"""Compile the core, `tandem.amqp`, `tandem.engine` and what they stand on, with mypyc: `python -m tools.compile_core`.
 
 The shared objects are put beside the sources, where Python prefers them. That preference is the danger: a shared object
 older than its source would shadow it without a word. So a stamp keeps a digest of everything the compiled form was made
@@ -25,12 +25,13 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
-CORE_PACKAGE: Final = "tandem/amqp"
+CORE_PACKAGES: Final = ("tandem/amqp", "tandem/engine")
+CORE_MODULES: Final = ("tandem/addresses.py", "tandem/ids.py")
 # mypyc copies the value of a Final constant into the code that uses it, from modules it does not compile too: a limit
 # that changed needs a new compilation as much as a changed function does.
 INLINED_MODULES: Final = ("tandem/errors.py", "tandem/limits.py")
 # All modules share one library, which mypyc puts at the top of the source root: a module of its own, of this name.
-GROUP_NAME: Final = "tandem_amqp"
+GROUP_NAME: Final = "tandem_core"
 
 EXIT_NO_COMPILER: Final = 3
 
@@ -47,9 +48,9 @@ class Outcome:
     def sentence(self) -> str:
         """The one line that tells a user which form was made."""
         if not self.shared_objects:
-            return f"tandem.amqp: interpreted: {self.reason_interpreted}"
+            return f"tandem: interpreted: {self.reason_interpreted}"
         suffix = ", unchanged" if self.is_unchanged else ""
-        return f"tandem.amqp: compiled by mypyc ({self.module_count} modules{suffix})"
+        return f"tandem: compiled by mypyc ({self.module_count} modules{suffix})"
 
 
 class CompileFailedError(Exception):
@@ -58,7 +59,10 @@ class CompileFailedError(Exception):
 
 def core_modules(root: Path) -> list[Path]:
     """The sources to compile. An __init__.py only collects names, and stays readable to import hooks."""
-    return sorted(path for path in (root / "src" / CORE_PACKAGE).rglob("*.py") if path.name != "__init__.py")
+    source_root = root / "src"
+    in_packages = [path for package in CORE_PACKAGES for path in (source_root / package).rglob("*.py")]
+    alone = [source_root / name for name in CORE_MODULES if (source_root / name).exists()]
+    return sorted(path for path in (*in_packages, *alone) if path.name != "__init__.py")
 
 
 def shared_objects(root: Path) -> list[Path]:
@@ -67,7 +71,7 @@ def shared_objects(root: Path) -> list[Path]:
     return sorted(
         path
         for suffix in ("so", "pyd")
-        for pattern in (f"{GROUP_NAME}__mypyc.*.{suffix}", f"{CORE_PACKAGE}/**/*.{suffix}")
+        for pattern in (f"{GROUP_NAME}__mypyc.*.{suffix}", f"tandem/**/*.{suffix}")
         for path in source_root.glob(pattern)
     )
 
@@ -114,7 +118,7 @@ def compile_core(root: Path, environ: Mapping[str, str] = os.environ) -> Outcome
         return Outcome(len(modules), tuple(shared_objects(root)), is_unchanged=True)
 
     _remove_shared_objects(root)
-    print(f"tandem.amqp: compiling {len(modules)} modules, which takes a minute or two", file=sys.stderr, flush=True)
+    print(f"tandem: compiling {len(modules)} modules, which takes a minute or two", file=sys.stderr, flush=True)
     # Taken before mypyc reads the sources: an edit during the compilation then shows as a stale stamp.
     digest = digest_of_inputs(root)
     build = subprocess.run(
@@ -198,7 +202,7 @@ def main() -> int:
         outcome = compile_core(ROOT)
     except CompileFailedError as failure:
         print(failure, file=sys.stderr)
-        print("tandem.amqp: mypyc failed, see above. TANDEM_PURE=1 makes the interpreted form.", file=sys.stderr)
+        print("tandem: mypyc failed, see above. TANDEM_PURE=1 makes the interpreted form.", file=sys.stderr)
         return 1
     print(outcome.sentence())
     return 0

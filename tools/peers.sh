@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Make the foreign AMQP 1.0 stacks ready that the interop tests and the benchmarks talk to:
+# Make the foreign AMQP 1.0 stacks ready that the interop tests, the compat tests and the benchmarks talk to:
 #
-#   proton      python-qpid-proton, built from source into .venv-peers
-#   rhea        the npm package, in tests/interop/peers/node_modules
-#   rabbitmq    the broker, from the system's packages
-#   amqp-load   our load generator on Qpid Proton C++, in build/amqp_load
+#   proton              python-qpid-proton, built from source into .venv-peers
+#   rhea                the npm package, in tests/interop/peers/node_modules
+#   azure-service-bus   the official JavaScript SDK, in tests/compat/node/node_modules
+#   rabbitmq            the broker, from the system's packages
+#   amqp-load           our load generator on Qpid Proton C++, in build/amqp_load
 #
 # One line per peer says "ready" or why it is not; the same sentence is kept in build/peers/NAME.status, where the tests
 # that then skip find their reason. A missing peer is never an error: nobody should need a compiler, npm or Erlang to
@@ -15,7 +16,6 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
 
 readonly logs=build/peers
 readonly venv=.venv-peers
-readonly node_folder=tests/interop/peers
 readonly rabbitmq_server=/usr/lib/rabbitmq/bin/rabbitmq-server
 readonly proton_header=/usr/include/proton/container.hpp
 
@@ -107,20 +107,20 @@ make_proton() {
     fi
 }
 
-make_rhea() {
-    local stamp=$node_folder/node_modules/.stamp inputs
+make_npm_packages() { # NAME FOLDER
+    local name=$1 folder=$2 stamp=$2/node_modules/.stamp inputs
     if ! has node || ! has npm; then
-        not_available rhea 'there is no Node.js with npm'
+        not_available "$name" 'there is no Node.js with npm'
         return
     fi
-    inputs=$(cksum <"$node_folder/package-lock.json")
+    inputs=$(cksum <"$folder/package-lock.json")
     if [[ -e $stamp && $(<"$stamp") == "$inputs" ]]; then
-        ready rhea
-    elif logged rhea.log npm ci --prefix "$node_folder" --ignore-scripts --no-audit --no-fund; then
+        ready "$name"
+    elif logged "$name.log" npm ci --prefix "$folder" --ignore-scripts --no-audit --no-fund; then
         printf '%s' "$inputs" >"$stamp"
-        ready rhea
+        ready "$name"
     else
-        not_available rhea "npm ci failed, see $logs/rhea.log"
+        not_available "$name" "npm ci failed, see $logs/$name.log"
     fi
 }
 
@@ -154,7 +154,8 @@ fi
 rm -f "$logs"/*.log
 install_packages
 make_proton
-make_rhea
+make_npm_packages rhea tests/interop/peers
+make_npm_packages azure-service-bus tests/compat/node
 find_rabbitmq
 make_amqp_load
 exit 0

@@ -34,7 +34,7 @@ def tree(tmp_path: Path) -> Path:
     (package / "decode.py").write_text("def width(code: int) -> int:\n    return code & 0x0F\n")
     (package / f"decode{EXTENSION_SUFFIX}").touch()
     (package / "removed_long_ago.cpython-310-x86_64-linux-gnu.so").touch()
-    (tmp_path / "src" / f"tandem_amqp__mypyc{EXTENSION_SUFFIX}").touch()
+    (tmp_path / "src" / f"tandem_core__mypyc{EXTENSION_SUFFIX}").touch()
     return tmp_path
 
 
@@ -50,13 +50,13 @@ def test_shared_objects_that_nothing_vouches_for_are_not_current(tree: Path) -> 
 
 def test_tandem_pure_removes_every_shared_object(tree: Path) -> None:
     outcome = compile_core.compile_core(tree, {"TANDEM_PURE": "1"})
-    assert outcome.sentence() == "tandem.amqp: interpreted: TANDEM_PURE is set"
+    assert outcome.sentence() == "tandem: interpreted: TANDEM_PURE is set"
     assert shared_objects(tree) == []
 
 
 def test_without_a_c_compiler_the_stale_shared_objects_go_and_the_form_is_interpreted(tree: Path) -> None:
     outcome = compile_core.compile_core(tree, NO_COMPILER)
-    assert outcome.sentence() == "tandem.amqp: interpreted: no C compiler found"
+    assert outcome.sentence() == "tandem: interpreted: no C compiler found"
     assert shared_objects(tree) == []
 
 
@@ -71,14 +71,14 @@ def test_sources_that_mypyc_refuses_fail_with_its_message_and_leave_no_shared_ob
 @pytest.mark.skipif(not has_c_compiler(), reason="needs a C compiler and Python's headers")
 def test_a_compiled_form_is_current_until_a_source_or_a_limit_changes(tree: Path) -> None:
     first = compile_core.compile_core(tree, COMPILING)
-    assert first.sentence() == "tandem.amqp: compiled by mypyc (1 modules)"
+    assert first.sentence() == "tandem: compiled by mypyc (1 modules)"
     assert [path.relative_to(tree / "src").as_posix() for path in first.shared_objects] == [
         f"tandem/amqp/decode{EXTENSION_SUFFIX}",
-        f"tandem_amqp__mypyc{EXTENSION_SUFFIX}",
+        f"tandem_core__mypyc{EXTENSION_SUFFIX}",
     ]
 
     second = compile_core.compile_core(tree, COMPILING)
-    assert second.sentence() == "tandem.amqp: compiled by mypyc (1 modules, unchanged)"
+    assert second.sentence() == "tandem: compiled by mypyc (1 modules, unchanged)"
 
     (tree / "src/tandem/limits.py").write_text("MAX_NESTING_DEPTH = 31\n")
     assert not is_current(tree)
@@ -92,8 +92,8 @@ def test_a_damaged_stamp_counts_as_none(tree: Path) -> None:
 
 
 def test_the_outcome_says_which_form_was_made_and_why() -> None:
-    assert Outcome(2, (Path("a.so"),)).sentence() == "tandem.amqp: compiled by mypyc (2 modules)"
-    assert Outcome(reason_interpreted="because").sentence() == "tandem.amqp: interpreted: because"
+    assert Outcome(2, (Path("a.so"),)).sentence() == "tandem: compiled by mypyc (2 modules)"
+    assert Outcome(reason_interpreted="because").sentence() == "tandem: interpreted: because"
 
 
 # --- tests/markers.py ---------------------------------------------------------------------------------------------

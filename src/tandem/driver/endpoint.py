@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from typing import Protocol, cast
 
 from tandem.amqp import Connection, Event, Settings
 from tandem.amqp.connection import Role
+from tandem.errors import ProtocolError
 
-__all__ = ["Application", "Endpoint"]
+__all__ = ["Application", "Endpoint", "close_endpoints"]
 
 # Bytes. Above this the transport is congested: we stop reading from a peer that does not read from us, and the
 # application should stop producing for it.
@@ -17,6 +19,9 @@ WRITE_BUFFER_HIGH_BYTES = 1_048_576
 # Seconds. How long a finished connection stays half open, so that the peer can read our close before a reset could
 # take it away.
 LINGER_S = 2.0
+
+# Seconds. How long a peer may take to answer our close before its transport is dropped.
+CLOSE_GRACE_S = 2.0
 
 
 class Application(Protocol):
@@ -45,10 +50,23 @@ class Endpoint(asyncio.Protocol):
         self._timer_due_ms = 0
         self._is_flush_scheduled = False
         self._is_held_back = False
+        self._is_hanging_up = False
+        self._peer_name = ""
+        self._is_tls = False
         self.lost: asyncio.Future[None] = self._loop.create_future()
 
     def now_ms(self) -> int:
         return int(self._loop.time() * 1000)
+
+    @property
+    def peer_name(self) -> str:
+        """Who is at the other end, as address:port; known from the moment of connection, and kept for the logs."""
+        return self._peer_name
+
+    @property
+    def is_tls(self) -> bool:
+        """Whether the transport is encrypted."""
+        return self._is_tls
 
     # --- asyncio.Protocol -----------------------------------------------------------------------------------
 
@@ -56,6 +74,8 @@ class Endpoint(asyncio.Protocol):
         # uvloop's transports are asyncio's in all but ancestry.
         self._transport = cast("asyncio.Transport", transport)
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER_HIGH_BYTES)
+        self._peer_name = _address(self._transport.get_extra_info("peername"))
+        self._is_tls = self._transport.get_extra_info("sslcontext") is not None
         self.connection.idle.heard_at_ms = self.now_ms()
         if self.connection.role is Role.CLIENT:
             self.connection.open()
@@ -125,10 +145,19 @@ class Endpoint(asyncio.Protocol):
             self._arm()
 
     def _hang_up(self, transport: asyncio.Transport) -> None:
+        """Say that we are done, and drop the transport soon: a peer that goes on sending, or that does not read what
+        is left for it, puts that off no further."""
+        if self._is_hanging_up:
+            return
+        self._is_hanging_up = True
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_later(LINGER_S, transport.close)
-        transport.write_eof()
+        self._timer = self._loop.call_later(LINGER_S, transport.abort)
+        if transport.can_write_eof():
+            transport.write_eof()
+        else:
+            # TLS cannot be half open: its close says goodbye and waits for the peer's.
+            transport.close()
 
     def _arm(self) -> None:
         """Keep one timer for the next deadline. Traffic puts the deadline off, and then the timer stays: it looks
@@ -154,3 +183,28 @@ class Endpoint(asyncio.Protocol):
         """Drop the transport at once, as a crash would."""
         if self._transport is not None:
             self._transport.abort()
+
+
+def _address(peer_name: object) -> str:
+    """What asyncio calls the peer's name, (address, port, ...), as one text."""
+    if not isinstance(peer_name, tuple):
+        return ""
+    host, port = peer_name[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+async def close_endpoints(endpoints: Collection[Endpoint], error: ProtocolError) -> None:
+    """Tell every peer, wait a moment for their answers, and drop those that gave none."""
+    endpoints = list(endpoints)
+    for endpoint in endpoints:
+        if endpoint.connection.is_open:
+            endpoint.connection.close(error)
+            endpoint.flush()
+        else:
+            endpoint.abort()
+    if endpoints:
+        _, silent = await asyncio.wait([endpoint.lost for endpoint in endpoints], timeout=CLOSE_GRACE_S)
+        if silent:
+            for endpoint in endpoints:
+                endpoint.abort()
+            await asyncio.wait(silent)

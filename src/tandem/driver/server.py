@@ -7,13 +7,10 @@ from collections.abc import Callable
 
 from tandem.amqp import Settings
 from tandem.amqp.connection import Role
-from tandem.driver.endpoint import Application, Endpoint
+from tandem.driver.endpoint import Application, Endpoint, close_endpoints
 from tandem.errors import ConnectionForced
 
 __all__ = ["Server"]
-
-# Seconds. How long a peer may take to answer our close before its transport is dropped.
-CLOSE_GRACE_S = 2.0
 
 
 class Server:
@@ -51,16 +48,5 @@ class Server:
         """Stop listening, tell every peer, and wait a moment for their answers."""
         assert self._listener is not None
         self._listener.close()
-        endpoints = list(self._endpoints)
-        for endpoint in endpoints:
-            if endpoint.connection.is_open:
-                endpoint.connection.close(ConnectionForced("the server is shutting down"))
-                endpoint.flush()
-            else:
-                endpoint.abort()
-        if endpoints:
-            await asyncio.wait([endpoint.lost for endpoint in endpoints], timeout=CLOSE_GRACE_S)
-        for endpoint in list(self._endpoints):
-            endpoint.abort()
-            await endpoint.lost
+        await close_endpoints(self._endpoints, ConnectionForced("the server is shutting down"))
         await self._listener.wait_closed()

@@ -10,6 +10,7 @@ part of what is on disk. A message that is handed out for good is a reply in thi
 
 from __future__ import annotations
 
+import enum
 from typing import TYPE_CHECKING
 
 from tandem.engine.message import ACTIVE, DEFERRED, BrokeredMessage
@@ -137,7 +138,7 @@ class StreamChange:
         self.size_bytes += count * message.size_bytes
 
 
-class NoticeKind:
+class NoticeKind(enum.Enum):
     """What a client is told without having asked just now."""
 
     DRAINED = 1
@@ -151,7 +152,7 @@ class Notice:
 
     __slots__ = ("consumer", "error", "kind")
 
-    def __init__(self, kind: int, consumer: Consumer, error: Exception | None = None) -> None:
+    def __init__(self, kind: NoticeKind, consumer: Consumer, error: Exception | None = None) -> None:
         self.kind = kind
         self.consumer = consumer
         self.error = error

@@ -35,6 +35,9 @@ __all__ = ["Broker", "BrokerSettings"]
 # Bytes. The largest body of an HTTP request.
 MAX_HTTP_BODY_BYTES = 1_048_576
 
+# Seconds. How long an idle HTTP connection is kept for its client's next request.
+HTTP_KEEP_ALIVE_S = 75.0
+
 Result = TypeVar("Result")
 
 
@@ -88,9 +91,9 @@ class Broker:
     async def start(self) -> None:
         """Listen. Whoever connects finds everything that was there before."""
         settings = self.settings
-        context = server_context(settings.tls, settings.data_dir)
+        context = server_context(settings.tls, settings.data_dir, (f"{settings.namespace}.localhost",))
         add_websocket_route(self.http, self._make_endpoint)
-        self._http_runner = web.AppRunner(self.http, access_log=None)
+        self._http_runner = web.AppRunner(self.http, access_log=None, keepalive_timeout=HTTP_KEEP_ALIVE_S)
         await self._http_runner.setup()
         # Timers of what was on disk are set with the first turn.
         self.runner.begin()

@@ -311,18 +311,18 @@ class Egress:
     _is_drained = False
 
     def notify(self, notice: Notice) -> None:
-        if notice.kind == NoticeKind.DRAINED:
+        if notice.kind is NoticeKind.DRAINED:
             if self.consumer.unsent_count:
                 self._is_drained = True
             elif self.link.is_draining:
                 self.link.drained()
-        elif notice.kind == NoticeKind.SESSION_ACCEPTED:
+        elif notice.kind is NoticeKind.SESSION_ACCEPTED:
             self._accept_session()
         else:
             error = notice.error
             assert isinstance(error, ProtocolError)
             signed = self.peer.tracker.sign(error, self._subqueue.path)
-            if notice.kind == NoticeKind.SESSION_REFUSED:
+            if notice.kind is NoticeKind.SESSION_REFUSED:
                 self.link.refuse(signed)
             else:
                 self.link.detach(signed)
