@@ -146,10 +146,10 @@ MAX_ID_CHARACTERS: Final = 128
 MAX_PROPERTIES_TO_MODIFY_BYTES: Final = 65_536
 
 # Messages. What a queue with receivers keeps of its head in memory; the rest stays on disk until its turn comes.
-MAX_HEAD_MESSAGES: Final = 1_000
+MAX_HEAD_MESSAGES: Final = 4_000
 
-# Bytes. The same in bytes, so that large messages do not pile up: four of the default largest size.
-MAX_HEAD_BYTES: Final = 1_048_576
+# Bytes. The same in bytes, so that large messages do not pile up: sixteen of the default largest size.
+MAX_HEAD_BYTES: Final = 4_194_304
 
 # Messages. What is read from the store at once to expire, to activate, to delete or to browse. It bounds how long one
 # queue can keep all others waiting.

@@ -144,7 +144,8 @@ class Outlet:
         """Ask for messages beyond the cursor: about as many as are wanted, so that little is held for nobody."""
         wanted = _MIN_PAGE_MESSAGES
         for consumer in waiting:
-            wanted += consumer.credit
+            # The next page is read after a commit, and consumers do not wait for that: some credits ahead.
+            wanted += 4 * consumer.credit
             if wanted >= self.head.room:
                 break
         self.load(min(wanted, self.head.room))
