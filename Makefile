@@ -101,6 +101,6 @@ lock: $(VENV)/.stamp-uv ## pin the newest versions; UPGRADE= keeps what still sa
 UPGRADE ?= --upgrade
 
 clean: ## remove the environment and everything built
-	rm -rf $(VENV) .venv-peers tests/interop/peers/node_modules build dist htmlcov .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) .venv-peers tests/interop/peers/node_modules tests/compat/node/node_modules build dist htmlcov .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 	find src -name '*.so' -delete -o -name '*.pyd' -delete
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -46,8 +46,10 @@ __all__ = [
     "Properties",
     "application_properties_section",
     "encode_message",
+    "has_message_id",
     "splice",
     "with_application_properties",
+    "with_message_id",
 ]
 
 # A plain int is written as ulong, the only number that a message-id may be (parts 3.2.11 to 3.2.14).
@@ -460,6 +462,26 @@ def with_application_properties(message: Message | bytes, changes: Mapping[str, 
     if start < 0:
         start = end = sections.body_start()
     return b"".join((sections.payload[:start], section, sections.payload[end:]))
+
+
+def has_message_id(message: Message) -> bool:
+    """Whether the properties have one, without decoding them: it is their first field."""
+    start, end = message.sections.value_span(PROPERTIES)
+    if start < 0:
+        return False
+    payload = message.sections.payload
+    # Past the constructor, the size and the count of a list, of one byte or of four each.
+    first = start + (3 if payload[start] == 0xC0 else 9)
+    return first < end and payload[first] != 0x40
+
+
+def with_message_id(bare: bytes, message_id: str) -> bytes:
+    """The same bare message with another message-id; everything behind the properties keeps its bytes."""
+    message = Message(bare)
+    properties = message.properties or Properties()
+    properties.message_id = message_id
+    _, end = message.sections.value_span(PROPERTIES)
+    return properties.encode() + bare[max(0, end) :]
 
 
 def _merged_annotations(sections: Sections, code: int, fresh: Mapping[str, object] | None) -> bytes:

@@ -17,10 +17,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from tandem.amqp.message import Header, Message, with_application_properties
-from tandem.amqp.sections import DELIVERY_ANNOTATIONS, MESSAGE_ANNOTATIONS, NO_ENTRIES, Entries
+from tandem.amqp.sections import DELIVERY_ANNOTATIONS, HEADER, MESSAGE_ANNOTATIONS, NO_ENTRIES, Entries
 from tandem.errors import EncodeError
 
-__all__ = ["BROKER_ANNOTATIONS", "Stored", "prepare"]
+__all__ = ["BROKER_ANNOTATIONS", "Stored", "prepare", "prepare_with_ttl"]
 
 _ENQUEUED_TIME: Final = b"x-opt-enqueued-time"
 _SEQUENCE_NUMBER: Final = b"x-opt-sequence-number"
@@ -169,14 +169,42 @@ class Stored:
 
 def prepare(message: Message) -> Stored:
     """Split a received message. The header is decoded and the annotations are walked through, nothing else is."""
-    header = message.header
+    return prepare_with_ttl(message)[0]
+
+
+def prepare_with_ttl(message: Message) -> tuple[Stored, int | None]:
+    """The same, and the time to live in milliseconds that the header asks for."""
     sections = message.sections
-    return Stored(
-        _NO_HEADER_FIELDS if header is None else _header_fields(header),
+    start, end = sections.value_span(HEADER)
+    header_fields = _NO_HEADER_FIELDS
+    ttl_ms: int | None = None
+    if start >= 0:
+        encoded = sections.payload[start:end]
+        known = _HEADERS.get(encoded)
+        if known is None:
+            known = _learn_header(message, encoded)
+        header_fields, ttl_ms = known
+    stored = Stored(
+        header_fields,
         sections.entries(DELIVERY_ANNOTATIONS, BROKER_ANNOTATIONS),
         sections.entries(MESSAGE_ANNOTATIONS, BROKER_ANNOTATIONS),
         sections.bare(),
     )
+    return stored, ttl_ms
+
+
+# What the last headers came down to: all messages of a sender have the same few.
+_HEADERS: Final[dict[bytes, tuple[bytes, int | None]]] = {}
+_MAX_HEADERS: Final = 256
+
+
+def _learn_header(message: Message, encoded: bytes) -> tuple[bytes, int | None]:
+    header = message.header
+    assert header is not None
+    if len(_HEADERS) >= _MAX_HEADERS:
+        _HEADERS.clear()
+    known = _HEADERS[encoded] = (_header_fields(header), header.ttl_ms)
+    return known
 
 
 def _header_fields(header: Header) -> bytes:

@@ -6,8 +6,8 @@ import uuid
 from typing import Final
 
 from tandem.amqp.batch import BATCH_FORMAT, split_batch
-from tandem.amqp.message import Message, MessageId, Properties
-from tandem.amqp.stored import prepare
+from tandem.amqp.message import Message, MessageId, Properties, has_message_id, with_message_id
+from tandem.amqp.stored import prepare_with_ttl
 from tandem.amqp.types import Timestamp
 from tandem.engine.description import QueueDescription
 from tandem.engine.message import ACTIVE, NEVER_MS, SCHEDULED, BrokeredMessage
@@ -18,6 +18,7 @@ from tandem.errors import (
     NotAllowed,
     Scope,
 )
+from tandem.ids import Nonces
 from tandem.limits import MAX_ID_CHARACTERS, PARTITION_COUNT
 
 __all__ = ["Draft", "canonical_id", "message_id_of", "partition_of", "read_transfer", "session_id_of"]
@@ -50,18 +51,20 @@ class Draft:
         self.partition_key: str | None = None
 
 
-def read_transfer(payload: bytes, message_format: int, description: QueueDescription, now_ms: int) -> list[Draft]:
+def read_transfer(
+    payload: bytes, message_format: int, description: QueueDescription, now_ms: int, nonces: Nonces
+) -> list[Draft]:
     """The messages of one transfer, all of which can be taken. Otherwise an error that ends the delivery only."""
     try:
         if message_format != BATCH_FORMAT:
-            return [_read(payload, description, now_ms)]
-        return [_read(piece, description, now_ms) for piece in split_batch(payload)]
+            return [_read(payload, description, now_ms, nonces)]
+        return [_read(piece, description, now_ms, nonces) for piece in split_batch(payload)]
     except DecodeError as error:
         # Its bytes were framed well: the connection is sound, the message is not.
         raise DecodeError(str(error), Scope.DELIVERY) from None
 
 
-def _read(payload: bytes, description: QueueDescription, now_ms: int) -> Draft:
+def _read(payload: bytes, description: QueueDescription, now_ms: int, nonces: Nonces) -> Draft:
     size_bytes = len(payload)
     if size_bytes > description.max_message_size_bytes:
         raise MessageSizeExceeded(
@@ -70,11 +73,11 @@ def _read(payload: bytes, description: QueueDescription, now_ms: int) -> Draft:
             Scope.DELIVERY,
         )
     source = Message(payload)
-    stored = prepare(source)
-    header = source.header
-    time_to_live_ms = NEVER_MS
-    if header is not None and header.ttl_ms is not None:
-        time_to_live_ms = header.ttl_ms
+    stored, ttl_ms = prepare_with_ttl(source)
+    time_to_live_ms = NEVER_MS if ttl_ms is None else ttl_ms
+    if not has_message_id(source):
+        # Clients tell messages by it, and not all of them give one: it is made here, 32 digits as the service's are.
+        stored.bare = with_message_id(stored.bare, f"{nonces.next():016x}{nonces.next():016x}")
     message = BrokeredMessage(
         0, 0, ACTIVE, 0, now_ms, NEVER_MS, 0, time_to_live_ms, None, size_bytes, 0, 0, 0, None, stored
     )

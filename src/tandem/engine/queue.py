@@ -110,7 +110,8 @@ class Queue:
         """Judge the messages of a transfer without taking them."""
         if not self.description.can_send:
             raise EntityDisabled(f"Messaging entity '{self.name}' is currently disabled.", Scope.DELIVERY)
-        drafts = read_transfer(payload, message_format, self.description, self.namespace.now_ms)
+        namespace = self.namespace
+        drafts = read_transfer(payload, message_format, self.description, namespace.now_ms, namespace.nonces)
         size_bytes = 0
         for draft in drafts:
             size_bytes += draft.message.size_bytes

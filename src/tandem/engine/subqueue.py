@@ -249,7 +249,8 @@ class SubQueue:
     def _failed(self, lock: Lock, properties: dict[str, object] | None) -> None:
         message = lock.message
         lock.outlet.locks.drop(lock)
-        message.delivery_count += 1
+        if not self.is_dead_letter:
+            message.delivery_count += 1
         limit = self.queue.description.max_delivery_count
         if message.delivery_count >= limit and not self.is_dead_letter:
             reason = {
@@ -288,6 +289,8 @@ class SubQueue:
         self.check(lock)
         message = lock.message
         lock.outlet.locks.drop(lock)
+        # It was delivered, and not completed: that counts, though it is no failure.
+        message.delivery_count += 1
         change = self._change()
         change.add(message, -1)
         self.count(message, -1)

@@ -38,6 +38,9 @@ _ROOM_INTERVAL_MS: Final = 250
 # Milliseconds. A timer is never set further ahead: it costs little to look, and a heap of far timers costs memory.
 _MAX_SLEEP_MS: Final = 60_000
 
+# Seconds. Between two portions of what deleted queues left behind.
+_SWEEP_INTERVAL_S: Final = 0.05
+
 Result = TypeVar("Result")
 
 
@@ -81,6 +84,7 @@ class Runner:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = NEVER_MS
         self._room_known_until_ms = 0
+        self._sweeping: asyncio.TimerHandle | None = None
         self._quiet: asyncio.Future[None] | None = None
 
     # --- turns ----------------------------------------------------------------------------------------------
@@ -204,14 +208,22 @@ class Runner:
         else:
             if self._quiet is not None and not self._quiet.done():
                 self._quiet.set_result(None)
-            if self._store.sweep():
-                self._loop.call_later(0.01, self._sweep)
+            if self._sweeping is None:
+                self._sweeping = self._loop.call_later(_SWEEP_INTERVAL_S, self._sweep)
         self._arm()
 
     def _sweep(self) -> None:
         """Delete a little of what deleted queues left, when there is nothing better to do."""
-        if not self._is_committing and not self._batch and not self._is_failed and self._store.sweep():
-            self._loop.call_later(0.01, self._sweep)
+        self._sweeping = None
+        if self._is_committing or self._batch or self._is_failed:
+            return
+        try:
+            has_more = self._store.sweep()
+        except StoreFailed as error:
+            self._fail(error)
+            return
+        if has_more:
+            self._sweeping = self._loop.call_later(_SWEEP_INTERVAL_S, self._sweep)
 
     # --- time -----------------------------------------------------------------------------------------------
 
@@ -239,9 +251,13 @@ class Runner:
     def _fail(self, error: StoreFailed) -> None:
         """Nothing that was promised to disk may be told any more."""
         self._is_failed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._cancel_timers()
         self._on_failure(error)
+
+    def _cancel_timers(self) -> None:
+        for timer in (self._timer, self._sweeping):
+            if timer is not None:
+                timer.cancel()
 
     async def quiet(self) -> None:
         """Until everything that was decided is on disk and told."""
@@ -254,8 +270,7 @@ class Runner:
         """Finish what was accepted."""
         if not self._is_failed:
             await self.quiet()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._cancel_timers()
         self._executor.shutdown()
         self._store.close()
 

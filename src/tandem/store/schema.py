@@ -22,7 +22,7 @@ import apsw
 
 from tandem.errors import StoreError
 
-__all__ = ["FORMAT_VERSION", "migrate"]
+__all__ = ["APPLICATION_ID", "FORMAT_VERSION", "format_of", "migrate"]
 
 # "Tndm", in the file's header: `file` and `tandem check` know it by that.
 APPLICATION_ID: Final = 0x546E646D
@@ -92,16 +92,22 @@ MIGRATIONS: Final = (_FORMAT_1,)
 FORMAT_VERSION: Final = len(MIGRATIONS)
 
 
-def migrate(connection: apsw.Connection) -> None:
-    """Bring the tables to the present format."""
-    version = connection.pragma("user_version")
+def format_of(connection: apsw.Connection) -> int:
+    """The format of a store, 0 of an empty file. Changes nothing, and raises StoreError if the file is not for us."""
+    version: int = connection.pragma("user_version")
+    is_ours = connection.pragma("application_id") == APPLICATION_ID
+    if not is_ours and (version or connection.execute("SELECT count(*) FROM sqlite_schema").get):
+        raise StoreError("the database is not Tandem's: choose another data directory")
     if version > FORMAT_VERSION:
         raise StoreError(
             f"the store has format {version}, this Tandem knows formats up to {FORMAT_VERSION}: use a newer one"
         )
-    if version == 0 and connection.execute("SELECT count(*) FROM sqlite_schema").get:
-        raise StoreError("the database holds tables that are not Tandem's: choose another data directory")
-    for number in range(version, FORMAT_VERSION):
+    return version
+
+
+def migrate(connection: apsw.Connection) -> None:
+    """Bring the tables to the present format."""
+    for number in range(format_of(connection), FORMAT_VERSION):
         with connection:
             connection.execute(MIGRATIONS[number])
             connection.pragma("user_version", number + 1)

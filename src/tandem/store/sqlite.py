@@ -7,6 +7,7 @@ A batch becomes few statements: messages that came are one executemany, messages
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import threading
@@ -17,9 +18,6 @@ from typing import Final, TextIO, cast
 import apsw
 import msgspec
 
-from tandem.amqp.message import with_application_properties
-from tandem.amqp.sections import NO_ENTRIES, Entries
-from tandem.amqp.stored import Stored
 from tandem.engine.effects import (
     Change,
     DropQueue,
@@ -31,7 +29,7 @@ from tandem.engine.effects import (
     SetState,
     StreamChange,
 )
-from tandem.engine.message import NEVER_MS, SEQUENCE_BITS, SEQUENCE_MASK, BrokeredMessage
+from tandem.engine.message import NEVER_MS, SEQUENCE_BITS, BrokeredMessage
 from tandem.engine.queries import (
     DueQuery,
     EnqueuedBeforeQuery,
@@ -47,11 +45,23 @@ from tandem.engine.queries import (
 from tandem.engine.queue import STREAMS_PER_QUEUE
 from tandem.errors import StoreError, StoreFailed
 from tandem.store.base import QueueRecord, Recovered, StreamRecord
-from tandem.store.schema import migrate
+from tandem.store.modify import modified
+from tandem.store.rows import (
+    ALL_COLUMNS,
+    COLUMNS,
+    Row,
+    Value,
+    byte_columns,
+    fixed_columns,
+    message_of,
+    message_without_bytes,
+)
+from tandem.store.schema import format_of, migrate
 
-__all__ = ["DATABASE_NAME", "SqliteStore", "connect"]
+__all__ = ["DATABASE_NAME", "LOCK_NAME", "SqliteStore", "connect"]
 
 DATABASE_NAME: Final = "messages.db"
+LOCK_NAME: Final = "lock"
 
 # Bytes. Kept on disk for nothing, and given up when the disk is full, so that what was accepted can still be settled.
 _BALLAST_BYTES: Final = 33_554_432
@@ -63,15 +73,13 @@ _LOW_SPACE_BYTES: Final = 33_554_432
 # Pages of the write-ahead log, of 4 KiB, after which it is copied into the database: 32 MiB.
 _CHECKPOINT_PAGES: Final = 8_192
 
-# Messages of deleted queues that are deleted at once.
-_SWEEP_MESSAGES: Final = 2_000
+# Bytes. A log that a slow disk made longer than this is cut when it starts from its beginning again.
+_KEPT_LOG_BYTES: Final = 67_108_864
 
-_COLUMNS: Final = (
-    "row, state, delivery_count, enqueued_time_ms, expires_at_ms, due_at_ms, time_to_live_ms, session_id, size_bytes, "
-    "enqueue_sequence_number, hop_count, partition, dead_letter_source"
-)
-_ALL_COLUMNS: Final = f"{_COLUMNS}, header, delivery_annotations, message_annotations, bare"
-_INSERT: Final = f"INSERT INTO message({_ALL_COLUMNS}) VALUES ({', '.join('?' * 17)})"  # noqa: S608 # constants
+# Rows of deleted queues that are deleted at once, and free pages that are given back to the disk at once.
+_SWEEP_ROWS: Final = 2_000
+
+_INSERT: Final = f"INSERT INTO message({ALL_COLUMNS}) VALUES ({', '.join('?' * 17)})"  # noqa: S608 # constants
 _MOVE: Final = (
     "UPDATE message SET row = ?, state = ?, delivery_count = ?, enqueued_time_ms = ?, expires_at_ms = ?, "
     "due_at_ms = ?, time_to_live_ms = ?, session_id = ?, size_bytes = ?, enqueue_sequence_number = ?, "
@@ -87,25 +95,40 @@ _COUNT_SESSION: Final = """
 INSERT INTO session(stream, session_id, active, since) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET
     since = CASE WHEN active = 0 THEN ?4 ELSE since END, active = active + ?3
 """
+# What a deleted queue leaves, by its stream.
+_SWEEP_MESSAGES: Final = f"""
+DELETE FROM message WHERE row IN
+    (SELECT row FROM message WHERE row >= ?1 << {SEQUENCE_BITS} AND row < ?1 + 1 << {SEQUENCE_BITS} LIMIT ?2)
+"""  # noqa: S608 # numbers only
+_SWEEP_SESSIONS: Final = """
+DELETE FROM session WHERE rowid IN (SELECT rowid FROM session WHERE stream = ?1 LIMIT ?2)
+"""
+_SWEEP_DUPLICATES: Final = f"""
+DELETE FROM duplicate WHERE (queue, key) IN
+    (SELECT queue, key FROM duplicate WHERE queue = ?1 / {STREAMS_PER_QUEUE} LIMIT ?2)
+"""  # noqa: S608 # numbers only
 _SEE: Final = """
 INSERT INTO duplicate VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET seen_at_ms = ?3 WHERE seen_at_ms <= ?3 - ?4
 """
 
-Value = int | float | str | bytes | None
-Row = tuple[Value, ...]
-
 
 def connect(path: Path, *, vfs: str | None = None) -> apsw.Connection:
-    """A connection with the settings that all of ours have."""
-    connection = apsw.Connection(str(path), vfs=vfs)
-    connection.set_busy_timeout(5_000)
-    connection.pragma("journal_mode", "wal")
-    connection.pragma("synchronous", "FULL")
-    connection.pragma("cache_size", -16_384)
-    # Nothing reaches the log before the commit, so that only a commit can find the disk full.
-    connection.pragma("cache_spill", 0)
-    connection.pragma("temp_store", "memory")
-    connection.wal_autocheckpoint(0)
+    """A connection with the settings that all of ours have. A database that is not ours is left as it is."""
+    with contextlib.ExitStack() as opened:
+        connection = opened.enter_context(contextlib.closing(apsw.Connection(str(path), vfs=vfs)))
+        connection.set_busy_timeout(5_000)
+        format_of(connection)
+        # Pages of messages that are gone can be given back to the disk. It counts when the file is made.
+        connection.pragma("auto_vacuum", "incremental")
+        connection.pragma("journal_mode", "wal")
+        connection.pragma("journal_size_limit", _KEPT_LOG_BYTES)
+        connection.pragma("synchronous", "FULL")
+        connection.pragma("cache_size", -16_384)
+        # Nothing reaches the log before the commit, so that only a commit can find the disk full.
+        connection.pragma("cache_spill", 0)
+        connection.pragma("temp_store", "memory")
+        connection.wal_autocheckpoint(0)
+        opened.pop_all()
     return connection
 
 
@@ -119,27 +142,36 @@ class SqliteStore:
         vfs: str | None = None,
         free_bytes: Callable[[], int] | None = None,
         ballast_bytes: int = _BALLAST_BYTES,
+        checkpoint_pages: int = _CHECKPOINT_PAGES,
     ) -> None:
         self._directory = directory
         self._free_bytes = free_bytes or self._statvfs
         self._ballast_bytes = ballast_bytes
-        directory.mkdir(parents=True, exist_ok=True)
-        self._lock_file = _lock(directory)
+        self._checkpoint_pages = self._checkpoint_at_pages = checkpoint_pages
         path = directory / DATABASE_NAME
         try:
-            self._connection = connect(path, vfs=vfs)
-            migrate(self._connection)
-            self._checkpoints = connect(path, vfs=vfs)
-        except apsw.Error as error:
-            self._lock_file.close()
+            _make_directory(directory)
+            with contextlib.ExitStack() as opened:
+                self._lock_file = opened.enter_context(_lock(directory))
+                self._connection = opened.enter_context(contextlib.closing(connect(path, vfs=vfs)))
+                migrate(self._connection)
+                self._checkpoints = opened.enter_context(contextlib.closing(connect(path, vfs=vfs)))
+                self._execute = self._connection.execute
+                # Streams of deleted queues. What is still written to one has no reader, and nobody counts it.
+                self._dropped = {stream for (stream,) in self._execute("SELECT stream FROM garbage")}
+                self._has_garbage = bool(self._dropped)
+                self._is_space_low = self._is_file_too_long = False
+                self._has_ballast = self._make_ballast()
+                opened.pop_all()
+        except (apsw.Error, OSError) as error:
             raise StoreError(f"{path} cannot be opened: {error}") from error
-        self._execute = self._connection.execute
         self._batch: list[Effects] = []
+        # What the moves of the batch write: their messages change while a commit runs.
+        self._moves: dict[Move, Row] = {}
         self._log_pages = 0
-        self._is_checkpointing = False
+        self._checkpoint_thread: threading.Thread | None = None
+        self._checkpoint_error: apsw.Error | None = None
         self._is_checkpoint_behind = False
-        self._has_ballast = self._make_ballast()
-        self._has_garbage = bool(self._execute("SELECT count(*) FROM garbage").get)
         self._connection.set_wal_hook(self._on_log_grown)
         self._readers: dict[type[Query], Callable[[Query], None]] = {
             MessagesQuery: self._read_messages,  # type: ignore[dict-item] # each reader is called with its own kind
@@ -162,8 +194,17 @@ class SqliteStore:
                 "SELECT number, fields, created_at_ms, updated_at_ms FROM queue ORDER BY number"
             )
         ]
+        self._sweep_from(queues[-1].number + 1 if queues else 0)
         streams = [StreamRecord(*row) for row in self._execute("SELECT * FROM stream ORDER BY stream")]
         return Recovered(queues, streams)
+
+    def _sweep_from(self, number: int) -> None:
+        """New queues get the numbers after the last one: nothing of a deleted queue may wait for them there."""
+        first = number * STREAMS_PER_QUEUE
+        for stream in sorted(stream for stream in self._dropped if stream >= first):
+            while self._sweep_stream(stream):
+                pass
+            self._dropped.discard(stream)
 
     def setting(self, name: str) -> str | None:
         """A value kept beside the messages, such as the keys of the namespace."""
@@ -172,17 +213,25 @@ class SqliteStore:
 
     def put_setting(self, name: str, value: str) -> None:
         """Kept at once: call it only between batches."""
-        with self._connection:
-            self._execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (name, value))
+        try:
+            with self._connection:
+                self._execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (name, value))
+        except apsw.Error as error:
+            raise StoreFailed(f"the setting {name} could not be kept: {error}") from error
 
     def close(self) -> None:
+        thread = self._checkpoint_thread
+        if thread is not None:
+            thread.join()
         self._connection.set_wal_hook(None)
-        self._checkpoints.close()
-        try:
+        # If one of these fails: what was committed is in the log, and the next start reads it from there.
+        with contextlib.suppress(apsw.Error):
+            self._checkpoints.close()
+        with contextlib.suppress(apsw.Error):
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        finally:
+        with contextlib.suppress(apsw.Error):
             self._connection.close()
-            self._lock_file.close()
+        self._lock_file.close()
 
     # --- writing --------------------------------------------------------------------------------------------
 
@@ -210,7 +259,7 @@ class SqliteStore:
                 if change is None:
                     change = added[stream] = StreamChange()
                 change.add(message, 1)
-                rows.append((*_fixed_columns(message), *_byte_columns(message.stored)))
+                rows.append((*fixed_columns(message), *byte_columns(message.stored)))
             self._connection.executemany(_INSERT, rows)
         for entry in effects.changes:
             self._write_change(entry)
@@ -240,7 +289,10 @@ class SqliteStore:
         elif isinstance(change, Move):
             if change.properties:
                 self._modify(change.row, change.properties)
-            execute(_MOVE, (*_fixed_columns(change.message), change.row))
+            columns = self._moves.get(change)
+            if columns is None:
+                columns = self._moves[change] = fixed_columns(change.message)
+            execute(_MOVE, (*columns, change.row))
         elif isinstance(change, SetSessionState):
             execute(
                 "INSERT INTO session(stream, session_id, active, since, state, updated_at_ms) "
@@ -269,8 +321,7 @@ class SqliteStore:
     def _modify(self, row: int, properties: dict[str, object]) -> None:
         bare = self._execute("SELECT bare FROM message WHERE row = ?", (row,)).get
         if bare is not None:
-            changed = with_application_properties(bare, properties)
-            self._execute("UPDATE message SET bare = ? WHERE row = ?", (changed, row))
+            self._execute("UPDATE message SET bare = ? WHERE row = ?", (modified(bare, properties), row))
 
     def _drop_empty_session(self, stream: int, session_id: str) -> None:
         self._execute(
@@ -284,10 +335,19 @@ class SqliteStore:
         streams = [(stream,) for stream in range(first, first + STREAMS_PER_QUEUE)]
         self._execute("DELETE FROM queue WHERE number = ?", (number,))
         self._connection.executemany("DELETE FROM stream WHERE stream = ?", streams)
-        self._connection.executemany("INSERT OR IGNORE INTO garbage VALUES (?)", streams)
+        for stream in streams:
+            self._discard(stream[0])
+
+    def _discard(self, stream: int) -> None:
+        self._execute("INSERT OR IGNORE INTO garbage VALUES (?)", (stream,))
+        self._dropped.add(stream)
         self._has_garbage = True
 
     def _count(self, stream: int, decided: StreamChange | None, added: StreamChange | None) -> None:
+        if stream in self._dropped:
+            # Something that was under way when the queue was deleted.
+            self._discard(stream)
+            return
         one = decided or StreamChange()
         two = added or StreamChange()
         self._execute(
@@ -302,16 +362,32 @@ class SqliteStore:
                 one.accessed_at_ms,
             ),
         )
-        for session_id in one.sessions.keys() | two.sessions.keys():
-            by = one.sessions.get(session_id, 0) + two.sessions.get(session_id, 0)
-            self._execute(_COUNT_SESSION, (stream, session_id, by, one.next_sequence_number))
+        if one.sessions or two.sessions:
+            self._count_sessions(stream, one, two)
+
+    def _count_sessions(self, stream: int, one: StreamChange, two: StreamChange) -> None:
+        counts = dict(one.sessions)
+        for session_id, by in two.sessions.items():
+            counts[session_id] = counts.get(session_id, 0) + by
+        # Each session that grew has had a number of its own in this batch at least: so the places are not taken, and
+        # sessions that became ready in one batch keep the order of their messages.
+        since = one.next_sequence_number - sum([1 for by in counts.values() if by > 0])
+        for session_id, by in counts.items():
+            if by > 0:
+                since += 1
+            if by:
+                self._execute(_COUNT_SESSION, (stream, session_id, by, since))
             if by < 0:
                 self._drop_empty_session(stream, session_id)
 
     # --- committing -----------------------------------------------------------------------------------------
 
     def commit(self) -> None:
+        if not self._batch:
+            return
         try:
+            if self._checkpoint_error is not None:
+                raise self._checkpoint_error
             try:
                 self._execute("COMMIT")
             except apsw.FullError:
@@ -319,23 +395,29 @@ class SqliteStore:
             if self._is_checkpoint_behind:
                 # The background has copied nearly all: finish, so that the log starts from its beginning again.
                 self._is_checkpoint_behind = False
-                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+                if _copy_log(self._connection):
+                    self._log_pages = 0
+                    self._checkpoint_at_pages = self._checkpoint_pages
         except apsw.Error as error:
             raise StoreFailed(f"the store could not be committed, nothing more is acknowledged: {error}") from error
         self._batch.clear()
-        if self._log_pages > _CHECKPOINT_PAGES and not self._is_checkpointing:
-            self._is_checkpointing = True
-            threading.Thread(target=self._checkpoint, name="checkpoint", daemon=True).start()
+        self._moves.clear()
+        if self._log_pages > self._checkpoint_at_pages and self._checkpoint_thread is None:
+            # If this one fails for want of space, the next is worth a try when the log is as much longer.
+            self._checkpoint_at_pages = self._log_pages + self._checkpoint_pages
+            self._checkpoint_thread = threading.Thread(target=self._checkpoint, name="checkpoint", daemon=True)
+            self._checkpoint_thread.start()
 
     def _commit_without_ballast(self) -> None:
         """The disk is full. Give up the ballast, and write the batch again into the space that it took."""
-        if not self._connection.in_transaction:
-            self._execute("BEGIN IMMEDIATE")
-        else:
+        if self._connection.in_transaction:
             self._execute("ROLLBACK")
-            self._execute("BEGIN IMMEDIATE")
         self._has_ballast = False
+        self._is_space_low = True
         (self._directory / _BALLAST_NAME).unlink(missing_ok=True)
+        # A log that was copied starts from its beginning, and then the batch may need no space at all.
+        _copy_log(self._connection)
+        self._execute("BEGIN IMMEDIATE")
         for effects in self._batch:
             self._write(effects)
         self._execute("COMMIT")
@@ -346,19 +428,19 @@ class SqliteStore:
 
     def _checkpoint(self) -> None:
         try:
-            self._checkpoints.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-            self._is_checkpoint_behind = True
-        except apsw.Error:
-            # The log stays as long as it is, and the next commit tries again; an error that matters will come back in
-            # the commit itself.
-            pass
+            self._is_checkpoint_behind = _copy_log(self._checkpoints)
+        except apsw.Error as error:
+            # A disk that does not take the database will not be trusted with the log: the next commit says so.
+            self._checkpoint_error = error
         finally:
-            self._is_checkpointing = False
+            self._checkpoint_thread = None
 
     def has_room(self) -> bool:
         if not self._has_ballast:
             self._has_ballast = self._make_ballast()
-        return self._has_ballast and self._free_bytes() >= _LOW_SPACE_BYTES
+        has_room = self._has_ballast and self._free_bytes() >= _LOW_SPACE_BYTES
+        self._is_space_low = not has_room
+        return has_room
 
     def _make_ballast(self) -> bool:
         path = self._directory / _BALLAST_NAME
@@ -381,22 +463,45 @@ class SqliteStore:
         return status.f_bavail * status.f_frsize
 
     def sweep(self) -> bool:
-        if not self._has_garbage or self._batch:
+        if self._batch:
             return self._has_garbage
+        try:
+            if self._has_garbage:
+                self._sweep_garbage()
+                return True
+            return self._is_space_low and self._give_back_pages()
+        except apsw.FullError:
+            # There will be work again when there is space to write down that it was done.
+            return False
+        except apsw.Error as error:
+            raise StoreFailed(f"the store could not be swept: {error}") from error
+
+    def _sweep_garbage(self) -> None:
         stream = self._execute("SELECT stream FROM garbage LIMIT 1").get
         if stream is None:
             self._has_garbage = False
-            return False
+        else:
+            self._sweep_stream(stream)
+
+    def _sweep_stream(self, stream: int) -> bool:
+        """Whether something may be left of it."""
         with self._connection:
-            first, last = stream << SEQUENCE_BITS, (stream + 1 << SEQUENCE_BITS) - 1
-            self._execute(
-                "DELETE FROM message WHERE row IN (SELECT row FROM message WHERE row BETWEEN ? AND ? LIMIT ?)",
-                (first, last, _SWEEP_MESSAGES),
-            )
-            if self._connection.changes() < _SWEEP_MESSAGES:
-                self._execute("DELETE FROM session WHERE stream = ?", (stream,))
-                self._execute("DELETE FROM duplicate WHERE queue = ?", (stream // STREAMS_PER_QUEUE,))
-                self._execute("DELETE FROM garbage WHERE stream = ?", (stream,))
+            for statement in (_SWEEP_MESSAGES, _SWEEP_SESSIONS, _SWEEP_DUPLICATES):
+                self._execute(statement, (stream, _SWEEP_ROWS))
+                if self._connection.changes() == _SWEEP_ROWS:
+                    return True
+            self._execute("DELETE FROM garbage WHERE stream = ?", (stream,))
+        return False
+
+    def _give_back_pages(self) -> bool:
+        """A disk that messages filled has room again when they are gone."""
+        if self._connection.pragma("freelist_count"):
+            self._execute(f"PRAGMA incremental_vacuum({_SWEEP_ROWS})").fetchall()
+            self._is_file_too_long = True
+        if not self._is_file_too_long:
+            return False
+        # The file becomes shorter when the log is copied; another copy may be under way just now.
+        self._is_file_too_long = not _copy_log(self._connection)
         return True
 
     # --- reading --------------------------------------------------------------------------------------------
@@ -417,13 +522,13 @@ class SqliteStore:
             where = f"row >> 44 = {query.stream} AND session_id = ? AND row > ? AND row <= ? {state}"
             bounds.insert(0, query.session_id)
         cursor = self._execute(
-            f"SELECT {_ALL_COLUMNS} FROM message WHERE {where} ORDER BY row LIMIT {query.limit}",  # noqa: S608 # numbers only
+            f"SELECT {ALL_COLUMNS} FROM message WHERE {where} ORDER BY row LIMIT {query.limit}",  # noqa: S608 # numbers only
             bounds,
         )
         messages: list[BrokeredMessage] = []
         size_bytes = 0
         for row in cursor:
-            message = _message(row)
+            message = message_of(row)
             messages.append(message)
             size_bytes += message.size_bytes
             if size_bytes >= query.limit_bytes:
@@ -434,11 +539,11 @@ class SqliteStore:
         messages: list[BrokeredMessage] = []
         for number in query.sequence_numbers:
             row = self._execute(
-                f"SELECT {_ALL_COLUMNS} FROM message WHERE row = ?",  # noqa: S608 # a constant
+                f"SELECT {ALL_COLUMNS} FROM message WHERE row = ?",  # noqa: S608 # a constant
                 (query.stream << SEQUENCE_BITS | number,),
             ).fetchone()
             if row is not None:
-                messages.append(_message(cast("Row", row)))
+                messages.append(message_of(cast("Row", row)))
         query.answer(messages)
 
     def _read_due(self, query: DueQuery) -> None:
@@ -468,8 +573,8 @@ class SqliteStore:
     def _answer_without_bytes(
         self, answer: Callable[[list[BrokeredMessage]], None], where: str, bounds: Collection[Value]
     ) -> None:
-        cursor = self._execute(f"SELECT {_COLUMNS} FROM message WHERE {where}", tuple(bounds))  # noqa: S608 # see callers
-        answer([_message_without_bytes(cast("Row", row)) for row in cursor])
+        cursor = self._execute(f"SELECT {COLUMNS} FROM message WHERE {where}", tuple(bounds))  # noqa: S608 # see callers
+        answer([message_without_bytes(cast("Row", row)) for row in cursor])
 
     def _read_next_times(self, query: NextTimesQuery) -> None:
         due = self._execute(
@@ -511,73 +616,13 @@ class SqliteStore:
         )
 
 
-def _fixed_columns(message: BrokeredMessage) -> Row:
-    expires_at_ms = message.expires_at_ms
-    time_to_live_ms = message.time_to_live_ms
-    return (
-        message.row,
-        message.state,
-        message.delivery_count,
-        message.enqueued_time_ms,
-        None if expires_at_ms >= NEVER_MS else expires_at_ms,
-        message.due_at_ms or None,
-        None if time_to_live_ms >= NEVER_MS else time_to_live_ms,
-        message.session_id,
-        message.size_bytes,
-        message.enqueue_sequence_number or None,
-        message.hop_count or None,
-        message.partition or None,
-        message.dead_letter_source,
-    )
-
-
-def _byte_columns(stored: Stored | None) -> Row:
-    assert stored is not None
-    return (
-        stored.header_fields,
-        _entries_column(stored.delivery_annotations),
-        _entries_column(stored.message_annotations),
-        stored.bare,
-    )
-
-
-def _entries_column(entries: Entries) -> bytes | None:
-    return entries.count.to_bytes(4, "big") + entries.encoded if entries.count else None
-
-
-def _entries(column: bytes | None) -> Entries:
-    return NO_ENTRIES if column is None else Entries(column[4:], int.from_bytes(column[:4], "big"))
-
-
-def _message_without_bytes(row: Row) -> BrokeredMessage:
-    key, state, delivery_count, enqueued_ms, expires_ms, due_ms, ttl_ms, session_id, size_bytes, *rest = row
-    enqueue_number, hop_count, partition, dead_letter_source = rest
-    # The types are those of the table's columns.
-    key = cast("int", key)
-    return BrokeredMessage(
-        key >> SEQUENCE_BITS,
-        key & SEQUENCE_MASK,
-        cast("int", state),
-        cast("int", delivery_count),
-        cast("int", enqueued_ms),
-        NEVER_MS if expires_ms is None else cast("int", expires_ms),
-        cast("int", due_ms or 0),
-        NEVER_MS if ttl_ms is None else cast("int", ttl_ms),
-        cast("str | None", session_id),
-        cast("int", size_bytes),
-        cast("int", enqueue_number or 0),
-        cast("int", hop_count or 0),
-        cast("int", partition or 0),
-        cast("str | None", dead_letter_source),
-        None,
-    )
-
-
-def _message(row: Row) -> BrokeredMessage:
-    message = _message_without_bytes(row[:13])
-    header, delivery_annotations, message_annotations, bare = cast("tuple[bytes, bytes, bytes, bytes]", row[13:])
-    message.stored = Stored(header, _entries(delivery_annotations), _entries(message_annotations), bare)
-    return message
+def _copy_log(connection: apsw.Connection) -> bool:
+    """Copy the log into the database. Whether all of it was: a full disk is no failure, the log stays."""
+    try:
+        pages, copied_pages = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
+    except (apsw.FullError, apsw.BusyError):
+        return False
+    return pages == copied_pages
 
 
 def _runs(rows: list[int]) -> list[tuple[int, int]]:
@@ -594,9 +639,21 @@ def _runs(rows: list[int]) -> list[tuple[int, int]]:
     return runs
 
 
+def _make_directory(directory: Path) -> None:
+    """A directory is as durable as its name in the one above it."""
+    missing = [path for path in (directory, *directory.parents) if not path.exists()]
+    directory.mkdir(parents=True, exist_ok=True)
+    for path in missing:
+        descriptor = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
 def _lock(directory: Path) -> TextIO:
     """Two brokers on one directory would each trust their own memory."""
-    file = (directory / "lock").open("w")
+    file = (directory / LOCK_NAME).open("w")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

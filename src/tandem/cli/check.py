@@ -1,0 +1,77 @@
+"""`tandem check`: an offline check of a data directory."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from tandem.store.check import Report
+
+__all__ = ["check"]
+
+
+def check(
+    data_dir: Annotated[Path, typer.Argument(help="The data directory of a broker that is not running.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
+) -> None:
+    """Read a data directory from end to end and say what contradicts what.
+
+    Nothing is changed. The exit code is 0 if the store is sound and 1 if it is not.
+
+    \b
+    Examples:
+      tandem check /var/lib/tandem
+      tandem check tandem-data --json
+    """
+    from tandem.store.check import check as check_store
+
+    # Not on the standard output, which scripts read.
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=as_json or not console.is_terminal) as progress:
+        task = progress.add_task("checking", total=None)
+
+        def advance(what: str, done: int, total: int) -> None:
+            progress.update(task, description=what, completed=done, total=total or None)
+
+        report = check_store(data_dir, advance)
+    if as_json:
+        typer.echo(json.dumps({"is_sound": report.is_sound, **dataclasses.asdict(report)}))
+    else:
+        _print(data_dir, report)
+    if not report.is_sound:
+        raise typer.Exit(1)
+
+
+def _print(data_dir: Path, report: Report) -> None:
+    if report.queues:
+        table = Table(box=None, pad_edge=False)
+        table.add_column("queue", overflow="fold")
+        for heading in ("active", "deferred", "scheduled", "dead-letter", "sessions", "bytes"):
+            table.add_column(heading, justify="right", no_wrap=True)
+        for queue in report.queues:
+            numbers = (
+                queue.active_message_count,
+                queue.deferred_message_count,
+                queue.scheduled_message_count,
+                queue.dead_letter_message_count + queue.transfer_dead_letter_message_count,
+                queue.session_count,
+                queue.size_bytes,
+            )
+            table.add_row(queue.name, *(f"{number:,}" for number in numbers))
+        Console(markup=False).print(table)
+    for finding in report.findings:
+        typer.echo(finding)
+    if report.unlisted_finding_count:
+        typer.echo(f"... and {report.unlisted_finding_count:,} more")
+    found = len(report.findings) + report.unlisted_finding_count
+    verdict = "sound" if report.is_sound else f"not sound: {found:,} findings"
+    typer.echo(f"{data_dir}: {report.message_count:,} messages in {len(report.queues):,} queues; {verdict}")

@@ -1,0 +1,47 @@
+"""`tandem connection-string`: the line that clients are given."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tandem.cli.serve import DEFAULT_DATA_DIR
+from tandem.config import MAX_PORT, require_namespace_name
+from tandem.errors import ConfigurationError
+from tandem.management.connection_string import DEFAULT_HOST, DEFAULT_PORT, ConnectionString
+from tandem.server.keys import KEYS_NAME, ROOT_RULE_NAME, load_or_make_keys
+
+__all__ = ["connection_string"]
+
+
+def connection_string(
+    namespace: Annotated[
+        str | None, typer.Option(help="Checked, and of no effect: a broker serves one namespace, by any host name.")
+    ] = None,
+    data_dir: Annotated[
+        Path, typer.Option(help="The data directory of the broker; its keys are made if it has none.", file_okay=False)
+    ] = DEFAULT_DATA_DIR,
+    dev: Annotated[bool, typer.Option("--dev", help="For a broker that was started with --dev.")] = False,
+    host: Annotated[str, typer.Option(help="Where clients find the broker.")] = DEFAULT_HOST,
+    port: Annotated[int, typer.Option(help="The port of the broker.", min=1, max=MAX_PORT)] = DEFAULT_PORT,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object.")] = False,
+) -> None:
+    """Print the connection string of a broker, one line that the official Azure SDKs take as it is.
+
+    It holds the key to everything: whoever has it can manage the namespace.
+
+    \b
+    Examples:
+      tandem connection-string --dev
+      export TANDEM_CONNECTION_STRING="$(tandem connection-string --data-dir /var/lib/tandem)"
+    """
+    if namespace is not None:
+        require_namespace_name(namespace, "--namespace")
+    rule = load_or_make_keys(data_dir, dev).get(ROOT_RULE_NAME)
+    if rule is None:
+        raise ConfigurationError(f"{data_dir / KEYS_NAME} has no rule {ROOT_RULE_NAME!r} for the whole namespace")
+    line = str(ConnectionString(host, port, rule.name, rule.primary_key))
+    typer.echo(json.dumps({"connection_string": line}) if as_json else line)

@@ -1,0 +1,183 @@
+"""`tandem serve`: the broker."""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import logging
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
+
+import typer
+
+from tandem.config import MAX_PORT, Configuration, create_missing_queues, read_configuration, require_namespace_name
+from tandem.driver import run
+from tandem.errors import ConfigurationError, StoreFailed
+from tandem.management.connection_string import bracketed
+
+if TYPE_CHECKING:
+    from tandem.server.broker import Broker, BrokerSettings
+
+__all__ = ["DEFAULT_DATA_DIR", "serve"]
+
+Value = TypeVar("Value")
+
+DEFAULT_DATA_DIR: Final = Path("tandem-data")
+DEFAULT_NAMESPACE: Final = "sbemulatorns"
+DEFAULT_HOST: Final = "127.0.0.1"
+# Those of the official emulator.
+DEFAULT_PORT: Final = 5672
+DEFAULT_HTTP_PORT: Final = 5300
+
+# Seconds. How long a thread may keep the interpreter while another wants it (CPython's own choice is 0.005). The thread
+# that commits needs it for a moment before and after each fsync, and everybody who sent waits for that: at 0.005 the
+# busy event loop would add up to 10 ms to an fsync of one.
+SWITCH_INTERVAL_S: Final = 0.0005
+
+# The exit code of a program that was interrupted (128 + SIGINT), and of one that failed.
+_INTERRUPTED: Final = 130
+_FAILED: Final = 1
+
+
+class LogLevel(enum.Enum):
+    """How much is told on the standard error."""
+
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+def serve(
+    namespace: Annotated[
+        str | None, typer.Option(help="The name of the namespace.", show_default=DEFAULT_NAMESPACE)
+    ] = None,
+    data_dir: Annotated[
+        Path, typer.Option(help="Where everything is kept; made if it is missing.", file_okay=False)
+    ] = DEFAULT_DATA_DIR,
+    host: Annotated[
+        str | None, typer.Option(help="The address to listen on; 0.0.0.0 for all.", show_default=DEFAULT_HOST)
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option(help="The first port; 0 picks a free one.", min=0, max=MAX_PORT, show_default=str(DEFAULT_PORT)),
+    ] = None,
+    http_port: Annotated[
+        int | None,
+        typer.Option(
+            help="The second port, which speaks the same.", min=0, max=MAX_PORT, show_default=str(DEFAULT_HTTP_PORT)
+        ),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="Settings and queues: Tandem's TOML, or the official emulator's Config.json."),
+    ] = None,
+    dev: Annotated[
+        bool, typer.Option("--dev", help="Use the official emulator's well-known key. For development only.")
+    ] = False,
+    tls: Annotated[
+        str | None,
+        typer.Option(
+            metavar="auto|off|CERT,KEY", help="auto makes a development CA in DATA_DIR/tls.", show_default="auto"
+        ),
+    ] = None,
+    log_level: Annotated[LogLevel, typer.Option(help="How much to tell on the standard error.")] = LogLevel.WARNING,
+) -> None:
+    """Run the broker until SIGTERM or Ctrl-C.
+
+    Both ports speak AMQP, TLS, HTTP and WebSocket. One line on the standard output says when and where it serves:
+    `ready amqp://HOST:PORT http://HOST:PORT`. An option given here wins over the same setting of the configuration.
+
+    \b
+    Examples:
+      tandem serve --dev
+      tandem serve --data-dir /var/lib/tandem --host 0.0.0.0 --config orders.toml
+      tandem serve --dev --config Config.json --port 0 --http-port 0
+    """
+    from tandem.server.broker import BrokerSettings
+
+    logging.basicConfig(
+        level=log_level.name, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    configuration = read_configuration(config) if config is not None else Configuration()
+    if namespace is not None:
+        require_namespace_name(namespace, "--namespace")
+    for warning in configuration.warnings:
+        typer.echo(f"tandem: warning: --config {config}: {warning}", err=True)
+    settings = BrokerSettings(
+        data_dir=data_dir,
+        namespace=_first(namespace, configuration.namespace, DEFAULT_NAMESPACE),
+        host=_first(host, configuration.host, DEFAULT_HOST),
+        port=_first(port, configuration.port, DEFAULT_PORT),
+        http_port=_first(http_port, configuration.http_port, DEFAULT_HTTP_PORT),
+        is_dev=dev,
+        tls=_first(tls, configuration.tls, "auto"),
+        credits_per_second=configuration.credits_per_second,
+    )
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    run(_serve(settings, configuration))
+
+
+def _first(given: Value | None, configured: Value | None, default: Value) -> Value:
+    return given if given is not None else configured if configured is not None else default
+
+
+async def _serve(settings: BrokerSettings, configuration: Configuration) -> None:
+    from tandem.management.api import add_routes
+
+    stopping = _stop_on_signals()
+    broker = _open(settings)
+    broker.failed.add_done_callback(_exit_at_once)
+    try:
+        add_routes(broker, settings.clock)
+        await broker.start()
+        if configuration.queues:
+            await broker.perform(lambda namespace: create_missing_queues(namespace, configuration.queues))
+        if not stopping.done():
+            host = bracketed(settings.host)
+            print(f"ready amqp://{host}:{broker.port} http://{host}:{broker.http_port}", flush=True)
+        await stopping
+    finally:
+        await broker.stop()
+
+
+def _open(settings: BrokerSettings) -> Broker:
+    from tandem.server.broker import Broker
+
+    try:
+        return Broker(settings)
+    except OSError as error:
+        raise ConfigurationError(
+            f"--data-dir {settings.data_dir} cannot be used: {error.strerror or error}; choose one that can be written"
+        ) from error
+
+
+def _stop_on_signals() -> asyncio.Future[None]:
+    """Done when somebody wants the broker to end. Who presses Ctrl-C twice does not want to wait for it."""
+    loop = asyncio.get_running_loop()
+    stopping: asyncio.Future[None] = loop.create_future()
+
+    def stop() -> None:
+        if not stopping.done():
+            stopping.set_result(None)
+
+    def interrupt() -> None:
+        if stopping.done():
+            # Nothing acknowledged is lost: it was on disk before.
+            print("tandem: interrupted again: stopped without saying goodbye to clients", file=sys.stderr, flush=True)
+            os._exit(_INTERRUPTED)
+        stop()
+
+    loop.add_signal_handler(signal.SIGTERM, stop)
+    loop.add_signal_handler(signal.SIGINT, interrupt)
+    return stopping
+
+
+def _exit_at_once(failed: asyncio.Future[StoreFailed]) -> None:
+    """The store cannot be trusted any more. To end in order would let go of acknowledgements, so this does not."""
+    if not failed.cancelled():
+        print(f"tandem: {failed.result()}", file=sys.stderr, flush=True)
+        os._exit(_FAILED)

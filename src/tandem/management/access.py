@@ -1,0 +1,49 @@
+"""Who may manage what: the token in a request's `Authorization` header."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from aiohttp import hdrs, web
+
+from tandem.auth import Claims, KeyRing, Right, verify
+from tandem.auth.keys import right_names
+from tandem.errors import InvalidToken, UnauthorizedAccess
+
+__all__ = ["require_right"]
+
+
+def require_right(request: web.Request, entity: str, right: Right | None, key_ring: KeyRing, now_s: int) -> None:
+    """Refuse a request that its token does not allow. No right in particular means that any will do.
+
+    A token is good for a request if it is for the entity (or the whole namespace), as tokens for AMQP are, or for the
+    URL of the request, which is what HTTP clients sign.
+    """
+    token = request.headers.get(hdrs.AUTHORIZATION)
+    if not token:
+        raise InvalidToken(
+            "MissingToken: The Authorization header is missing. It must be "
+            "'SharedAccessSignature sr=...&sig=...&se=...&skn=...'."
+        )
+    claims = _claims(request, entity, token, key_ring, now_s)
+    if right is not None and right not in claims.rights:
+        wanted = ", ".join(right_names(right))
+        raise UnauthorizedAccess(
+            f"Unauthorized access. '{wanted}' claim(s) are required to perform this operation. "
+            f"Resource: '{_base(request)}/{entity}'."
+        )
+
+
+def _claims(request: web.Request, entity: str, token: str, key_ring: KeyRing, now_s: int) -> Claims:
+    try:
+        return verify(token, f"{_base(request)}/{quote(entity)}", key_ring, now_s)
+    except InvalidToken:
+        # Only rules of the whole namespace count for a URL: the rule of a queue named `api/queues` has no say over
+        # what lies behind that path.
+        namespace_rules = KeyRing([rule for rule in key_ring if not rule.scope])
+        path = request.raw_path.partition("?")[0]
+        return verify(token, f"{_base(request)}{path}", namespace_rules, now_s)
+
+
+def _base(request: web.Request) -> str:
+    return f"{request.scheme}://{request.host}"

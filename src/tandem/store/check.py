@@ -1,0 +1,358 @@
+"""Reads a store from end to end and says what contradicts what: the engine room of `tandem check`.
+
+Nothing is written and nothing is migrated; the memory it takes does not depend on the number of messages. The broker
+must be stopped: a running one counts ahead of what is on disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, cast
+
+import apsw
+import msgspec
+
+from tandem.amqp.sections import locate
+from tandem.engine.description import QueueDescription
+from tandem.engine.message import ACTIVE, DEFERRED, SCHEDULED, SEQUENCE_BITS, SEQUENCE_MASK
+from tandem.engine.queue import STREAMS_PER_QUEUE
+from tandem.errors import DecodeError, StoreError, TandemError
+from tandem.store.base import StreamRecord
+from tandem.store.rows import ALL_COLUMNS, Row, message_of
+from tandem.store.schema import FORMAT_VERSION, format_of
+from tandem.store.sqlite import DATABASE_NAME, LOCK_NAME
+
+__all__ = ["QueueReport", "Report", "check"]
+
+# Findings. More of them say nothing new, and a store that is all wrong must not fill the memory.
+_MAX_FINDINGS: Final = 1_000
+
+# Messages between two calls of the progress callback.
+_PROGRESS_MESSAGES: Final = 10_000
+
+_STREAM_NAMES: Final = ("queue", "dead-letter queue", "transfer dead-letter queue", "spare stream")
+
+# What is being done, how much of it is done, and out of how much; 0 if nobody knows.
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass
+class QueueReport:
+    """What one queue holds."""
+
+    name: str
+    number: int
+    active_message_count: int = 0
+    deferred_message_count: int = 0
+    scheduled_message_count: int = 0
+    dead_letter_message_count: int = 0
+    transfer_dead_letter_message_count: int = 0
+    session_count: int = 0
+    size_bytes: int = 0
+
+
+@dataclass
+class Report:
+    """What was found. A store without findings is sound."""
+
+    format_version: int = 0
+    message_count: int = 0
+    size_bytes: int = 0
+    session_count: int = 0
+    duplicate_count: int = 0
+    # Messages of deleted queues that are still to be deleted.
+    garbage_message_count: int = 0
+    queues: list[QueueReport] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
+    # Findings beyond those that are listed.
+    unlisted_finding_count: int = 0
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.findings
+
+    def add(self, finding: str) -> None:
+        if len(self.findings) < _MAX_FINDINGS:
+            self.findings.append(finding)
+        else:
+            self.unlisted_finding_count += 1
+
+
+def check(directory: Path, progress: Progress | None = None) -> Report:
+    """Check the store of a data directory. StoreError if there is none, or if it is in use."""
+    path = directory / DATABASE_NAME
+    if not path.is_file():
+        raise StoreError(f"{directory} holds no store: there is no {DATABASE_NAME} in it")
+    with contextlib.ExitStack() as opened:
+        _lock_out_brokers(directory, opened)
+        try:
+            flags = apsw.SQLITE_OPEN_READONLY
+            connection = opened.enter_context(contextlib.closing(apsw.Connection(str(path), flags=flags)))
+            connection.pragma("query_only", True)
+            connection.pragma("temp_store", "memory")
+            report = Report(format_of(connection))
+            if report.format_version < FORMAT_VERSION:
+                report.add(
+                    f"the store has format {report.format_version} and was not looked into: start the broker once, "
+                    f"which brings it to format {FORMAT_VERSION}"
+                )
+                return report
+            # One transaction: all questions are about the same moment.
+            with connection:
+                _Check(connection, report, progress or _no_progress).run()
+        except apsw.CorruptError as error:
+            report = Report()
+            report.add(f"the database is damaged: {error}")
+        except apsw.ReadOnlyError:
+            raise StoreError(f"{path} was left in the middle of being made: start the broker once") from None
+        except apsw.Error as error:
+            raise StoreError(f"{path} cannot be read: {error}") from error
+    return report
+
+
+def _lock_out_brokers(directory: Path, opened: contextlib.ExitStack) -> None:
+    path = directory / LOCK_NAME
+    if not path.exists():
+        return
+    file = opened.enter_context(path.open())
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        raise StoreError(f"{directory} is in use by a broker: stop it first") from None
+
+
+def _no_progress(what: str, done: int, total: int) -> None:
+    """Nobody watches."""
+
+
+class _Tally:
+    """What the messages of one stream add up to."""
+
+    __slots__ = ("counts", "highest", "size_bytes")
+
+    def __init__(self) -> None:
+        self.counts = [0, 0, 0]
+        self.size_bytes = 0
+        self.highest = 0
+
+
+class _Check:
+    """One run."""
+
+    def __init__(self, connection: apsw.Connection, report: Report, progress: Progress) -> None:
+        self._connection = connection
+        self._report = report
+        self._progress = progress
+        self._names: dict[int, str] = {}
+        self._with_sessions: set[int] = set()
+        self._by_number: dict[int, QueueReport] = {}
+        self._garbage: set[int] = set()
+        self._streams: dict[int, StreamRecord] = {}
+        self._tallies: dict[int, _Tally] = {}
+
+    def run(self) -> None:
+        if not self._check_database():
+            return
+        self._garbage = {stream for (stream,) in self._rows("SELECT stream FROM garbage")}
+        self._streams = {
+            record.stream: record for record in [StreamRecord(*row) for row in self._rows("SELECT * FROM stream")]
+        }
+        self._check_queues()
+        self._check_messages()
+        self._check_sessions()
+        self._check_streams()
+        self._check_duplicates()
+
+    def _rows(self, statement: str, bindings: tuple[int | str, ...] = ()) -> Iterator[tuple[Any, ...]]:
+        """Any: each statement has its own types."""
+        return iter(self._connection.execute(statement, bindings))
+
+    def _stream_name(self, stream: int) -> str:
+        number, kind = divmod(stream, STREAMS_PER_QUEUE)
+        name = self._names.get(number)
+        of = f"queue {number}, which has no record" if name is None else f"queue '{name}'"
+        return f"{_STREAM_NAMES[kind]} (stream {stream}) of {of}"
+
+    def _check_database(self) -> bool:
+        """Whether the file is sound as a database: otherwise nothing that it says means anything."""
+        self._progress("database", 0, 0)
+        for (finding,) in self._rows(f"PRAGMA integrity_check({_MAX_FINDINGS})"):
+            if finding != "ok":
+                self._report.add(f"the database is damaged: {finding}")
+        return self._report.is_sound
+
+    def _check_queues(self) -> None:
+        names: Counter[str] = Counter()
+        for number, fields in self._rows("SELECT number, fields FROM queue ORDER BY number"):
+            try:
+                description = QueueDescription.from_fields(msgspec.json.decode(fields, type=dict[str, object]))
+            except (msgspec.DecodeError, TandemError) as error:
+                self._report.add(f"the description of queue {number} cannot be used: {error}")
+                self._names[number] = str(number)
+            else:
+                self._names[number] = description.name
+                names[description.name.lower()] += 1
+                if description.requires_session:
+                    self._with_sessions.add(number * STREAMS_PER_QUEUE)
+            self._by_number[number] = QueueReport(self._names[number], number)
+            first = number * STREAMS_PER_QUEUE
+            for stream in sorted(self._garbage.intersection(range(first, first + STREAMS_PER_QUEUE))):
+                self._report.add(f"the {self._stream_name(stream)} is to be deleted, but the queue exists")
+        for name, count in names.items():
+            if count > 1:
+                self._report.add(f"{count} queues have the name '{name}'")
+        self._report.queues = list(self._by_number.values())
+
+    # --- messages -------------------------------------------------------------------------------------------
+
+    def _check_messages(self) -> None:
+        total = sum(record.active + record.deferred + record.scheduled for record in self._streams.values())
+        done = 0
+        for row in self._rows(f"SELECT {ALL_COLUMNS} FROM message ORDER BY row"):  # noqa: S608 # a constant
+            if done % _PROGRESS_MESSAGES == 0:
+                self._progress("messages", done, max(total, done))
+            done += 1
+            key = cast("int", row[0])
+            stream = key >> SEQUENCE_BITS
+            if stream in self._garbage:
+                self._report.garbage_message_count += 1
+                continue
+            tally = self._tallies.get(stream)
+            if tally is None:
+                tally = self._tallies[stream] = _Tally()
+            tally.highest = key & SEQUENCE_MASK
+            self._check_message(stream, row, tally)
+        self._progress("messages", done, done)
+        self._report.message_count = done - self._report.garbage_message_count
+
+    def _check_message(self, stream: int, row: Row, tally: _Tally) -> None:
+        wrong = _wrong_types(row)
+        if wrong is not None:
+            self._complain(stream, row, wrong)
+            return
+        message = message_of(row)
+        assert message.stored is not None
+        if message.state not in {ACTIVE, DEFERRED, SCHEDULED}:
+            self._complain(stream, row, f"has the unknown state {message.state}")
+        else:
+            tally.counts[message.state] += 1
+        tally.size_bytes += message.size_bytes
+        if (message.state == SCHEDULED) != bool(message.due_at_ms):
+            self._complain(stream, row, f"has state {message.state} and is due at {message.due_at_ms}")
+        if (stream in self._with_sessions) != (message.session_id is not None):
+            has = "no session" if message.session_id is None else f"the session '{message.session_id}'"
+            self._complain(stream, row, f"has {has}")
+        try:
+            locate(message.stored.bare)
+        except DecodeError as error:
+            self._complain(stream, row, f"cannot be read: {error}")
+
+    def _complain(self, stream: int, row: Row, what: str) -> None:
+        number = cast("int", row[0]) & SEQUENCE_MASK
+        self._report.add(f"message {number} in the {self._stream_name(stream)} {what}")
+
+    # --- counts ---------------------------------------------------------------------------------------------
+
+    def _check_sessions(self) -> None:
+        """Session states count towards the size of a stream: so this is done before the streams."""
+        self._progress("sessions", 0, 0)
+        for stream, session_id, active, state_bytes in self._rows(
+            "SELECT stream, session_id, active, length(state) FROM session"
+        ):
+            if stream in self._garbage:
+                continue
+            self._report.session_count += 1
+            what = f"session '{session_id}' of the {self._stream_name(stream)}"
+            queue = self._by_number.get(stream // STREAMS_PER_QUEUE)
+            if queue is None:
+                self._report.add(f"{what} has nobody who could accept it")
+                continue
+            queue.session_count += 1
+            self._tallies.setdefault(stream, _Tally()).size_bytes += state_bytes or 0
+            (counted,) = next(
+                self._rows(
+                    "SELECT count(*) FROM message WHERE row >> 44 = ? AND session_id = ? AND state = 0",
+                    (stream, session_id),
+                )
+            )
+            if active != counted:
+                self._report.add(f"{what} counts {active} active messages and has {counted}")
+            if not active and state_bytes is None:
+                self._report.add(f"{what} has neither messages nor a state, and should be gone")
+        for stream, session_id in self._rows(
+            "SELECT DISTINCT row >> 44, session_id FROM message WHERE session_id IS NOT NULL AND state = 0 "
+            "AND NOT EXISTS (SELECT 1 FROM session AS known WHERE known.stream = row >> 44 "
+            "AND known.session_id = message.session_id)"
+        ):
+            if stream not in self._garbage:
+                name = self._stream_name(stream)
+                self._report.add(f"session '{session_id}' of the {name} has messages, and no record")
+
+    def _check_streams(self) -> None:
+        self._progress("counts", 0, 0)
+        for stream in sorted(self._streams.keys() | self._tallies.keys()):
+            number, kind = divmod(stream, STREAMS_PER_QUEUE)
+            record = self._streams.get(stream)
+            tally = self._tallies.get(stream) or _Tally()
+            name = self._stream_name(stream)
+            queue = self._by_number.get(number)
+            if queue is None or kind == STREAMS_PER_QUEUE - 1:
+                self._report.add(f"the {name} has {sum(tally.counts)} messages that nobody can receive")
+            elif record is None:
+                self._report.add(f"the {name} has {sum(tally.counts)} messages and no counts")
+            else:
+                self._compare(name, record, tally)
+                _add_to(queue, kind, tally)
+            # Dead letters keep the numbers that they had in the queue, whose counter makes them all.
+            counter = self._streams.get(number * STREAMS_PER_QUEUE)
+            next_number = 1 if counter is None else counter.next_sequence_number
+            if queue is not None and tally.highest >= next_number:
+                self._report.add(f"the {name} has a message {tally.highest}, and its next number is {next_number}")
+        self._report.size_bytes = sum(queue.size_bytes for queue in self._report.queues)
+
+    def _compare(self, name: str, record: StreamRecord, tally: _Tally) -> None:
+        for what, recorded, counted in (
+            ("active messages", record.active, tally.counts[ACTIVE]),
+            ("deferred messages", record.deferred, tally.counts[DEFERRED]),
+            ("scheduled messages", record.scheduled, tally.counts[SCHEDULED]),
+            ("bytes", record.size_bytes, tally.size_bytes),
+        ):
+            if recorded != counted:
+                self._report.add(f"the {name} counts {recorded} {what} and has {counted}")
+
+    def _check_duplicates(self) -> None:
+        for number, count in self._rows("SELECT queue, count(*) FROM duplicate GROUP BY queue"):
+            if number in self._by_number:
+                self._report.duplicate_count += count
+            elif number * STREAMS_PER_QUEUE not in self._garbage:
+                self._report.add(f"{count} message ids are remembered for queue {number}, which has no record")
+
+
+def _add_to(queue: QueueReport, kind: int, tally: _Tally) -> None:
+    queue.size_bytes += tally.size_bytes
+    if kind == 0:
+        queue.active_message_count = tally.counts[ACTIVE]
+        queue.deferred_message_count = tally.counts[DEFERRED]
+        queue.scheduled_message_count = tally.counts[SCHEDULED]
+    elif kind == 1:
+        queue.dead_letter_message_count = sum(tally.counts)
+    else:
+        queue.transfer_dead_letter_message_count = sum(tally.counts)
+
+
+def _wrong_types(row: Row) -> str | None:
+    """SQLite keeps whatever it is given in any column: a damaged value may be of another type."""
+    if not isinstance(row[16], bytes) or not isinstance(row[13], bytes):
+        return "has no bytes"
+    for value in (row[1], row[2], row[3], row[8]):
+        if not isinstance(value, int):
+            return f"has {value!r:.80} where a number belongs"
+    for entries in (row[14], row[15]):
+        if entries is not None and (not isinstance(entries, bytes) or len(entries) < 4):
+            return "has annotations that cannot be read"
+    return None

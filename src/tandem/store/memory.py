@@ -1,0 +1,475 @@
+"""The contract of a store in memory, for tests and simulations.
+
+All state is in dictionaries of values that never change, so that a transaction is undone by putting old values back:
+`write` notes each value that it replaces, `commit` forgets the notes, `crash` follows them backwards. Orders are kept
+beside the dictionaries and made anew after a crash.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Collection, Iterator
+from typing import Final, NamedTuple
+
+from tandem.amqp.stored import Stored
+from tandem.engine.effects import (
+    Change,
+    DropQueue,
+    Effects,
+    ForgetDuplicates,
+    Move,
+    PutQueue,
+    SetSessionState,
+    SetState,
+    StreamChange,
+)
+from tandem.engine.message import ACTIVE, NEVER_MS, SEQUENCE_BITS, SEQUENCE_MASK, BrokeredMessage
+from tandem.engine.queries import (
+    DueQuery,
+    EnqueuedBeforeQuery,
+    ExpiredQuery,
+    MessagesQuery,
+    NextTimesQuery,
+    Query,
+    ReadySessionsQuery,
+    RowsQuery,
+    SessionListQuery,
+    SessionStateQuery,
+)
+from tandem.engine.queue import STREAMS_PER_QUEUE
+from tandem.errors import StoreFailed
+from tandem.store.base import QueueRecord, Recovered, StreamRecord
+from tandem.store.modify import modified
+
+__all__ = ["MemoryStore"]
+
+
+class _Kept(NamedTuple):
+    """A message, apart from where it lies."""
+
+    state: int
+    delivery_count: int
+    enqueued_time_ms: int
+    expires_at_ms: int
+    due_at_ms: int
+    time_to_live_ms: int
+    session_id: str | None
+    size_bytes: int
+    enqueue_sequence_number: int
+    hop_count: int
+    partition: int
+    dead_letter_source: str | None
+    stored: Stored
+
+    @property
+    def expiry_ms(self) -> int:
+        """When a search for expired messages finds it."""
+        return self.expires_at_ms if self.state == ACTIVE else NEVER_MS
+
+
+class _Session(NamedTuple):
+    active: int
+    since: int
+    state: bytes | None
+    updated_at_ms: int
+
+
+class _Stream:
+    """The messages of one line, and the orders in which they are looked for."""
+
+    __slots__ = ("by_due", "by_expiry", "messages", "order", "sessions")
+
+    def __init__(self) -> None:
+        self.messages: dict[int, _Kept] = {}
+        self.sessions: dict[str, _Session] = {}
+        self.order: list[int] = []
+        self.by_due: list[tuple[int, int]] = []
+        self.by_expiry: list[tuple[int, int]] = []
+
+    def put_in_order(self) -> None:
+        self.order = sorted(self.messages)
+        self.by_due = sorted([(one.due_at_ms, number) for number, one in self.messages.items() if one.due_at_ms])
+        self.by_expiry = sorted(
+            [(one.expiry_ms, number) for number, one in self.messages.items() if one.expiry_ms < NEVER_MS]
+        )
+
+    def enter(self, number: int, message: _Kept) -> None:
+        order = self.order
+        if not order or number > order[-1]:
+            order.append(number)
+        else:
+            insort(order, number)
+        if message.due_at_ms:
+            insort(self.by_due, (message.due_at_ms, number))
+        if message.expires_at_ms < NEVER_MS and message.state == ACTIVE:
+            insort(self.by_expiry, (message.expires_at_ms, number))
+
+    def leave(self, number: int, message: _Kept) -> None:
+        del self.order[bisect_left(self.order, number)]
+        if message.due_at_ms:
+            del self.by_due[bisect_left(self.by_due, (message.due_at_ms, number))]
+        if message.expires_at_ms < NEVER_MS and message.state == ACTIVE:
+            del self.by_expiry[bisect_left(self.by_expiry, (message.expires_at_ms, number))]
+
+    def within(self, after: int, up_to: int) -> Iterator[tuple[int, _Kept]]:
+        order = self.order
+        for number in order[bisect_right(order, after) : bisect_right(order, up_to)]:
+            yield number, self.messages[number]
+
+
+class _Missing:
+    """The type of _MISSING, which stands for no value where None is one."""
+
+
+_MISSING: Final = _Missing()
+
+# A dictionary, a key in it, and what was there. Each is of its own types.
+_Note = tuple[dict, object, object]  # type: ignore[type-arg]
+
+
+class MemoryStore:
+    """A store that lasts as long as the object. `is_full` says for tests that there is no room."""
+
+    def __init__(self) -> None:
+        self.is_full = False
+        self._is_crashed = False
+        self._settings: dict[str, str] = {}
+        self._queues: dict[int, QueueRecord] = {}
+        self._counts: dict[int, StreamRecord] = {}
+        self._streams: dict[int, _Stream] = {}
+        self._duplicates: dict[int, dict[str, int]] = {}
+        # Streams of deleted queues: what is still written to one has no reader, and nobody counts it.
+        self._dropped: dict[int, bool] = {}
+        self._notes: list[_Note] = []
+        self._readers: dict[type[Query], Callable[[Query, _Stream], None]] = {
+            MessagesQuery: self._read_messages,  # type: ignore[dict-item] # each reader is called with its own kind
+            RowsQuery: self._read_rows,  # type: ignore[dict-item]
+            DueQuery: self._read_due,  # type: ignore[dict-item]
+            ExpiredQuery: self._read_expired,  # type: ignore[dict-item]
+            EnqueuedBeforeQuery: self._read_enqueued_before,  # type: ignore[dict-item]
+            NextTimesQuery: self._read_next_times,  # type: ignore[dict-item]
+            ReadySessionsQuery: self._read_ready_sessions,  # type: ignore[dict-item]
+            SessionListQuery: self._read_session_list,  # type: ignore[dict-item]
+            SessionStateQuery: self._read_session_state,  # type: ignore[dict-item]
+        }
+
+    # --- start and end --------------------------------------------------------------------------------------
+
+    def recover(self) -> Recovered:
+        self._require_power()
+        queues = [self._queues[number] for number in sorted(self._queues)]
+        # As in a store on disk: a new queue may get the number of the last one that was deleted.
+        first = (queues[-1].number + 1 if queues else 0) * STREAMS_PER_QUEUE
+        self._dropped = {stream: True for stream in self._dropped if stream < first}
+        return Recovered(queues, [self._counts[stream] for stream in sorted(self._counts)])
+
+    def setting(self, name: str) -> str | None:
+        return self._settings.get(name)
+
+    def put_setting(self, name: str, value: str) -> None:
+        self._settings[name] = value
+
+    def has_room(self) -> bool:
+        return not self.is_full
+
+    def sweep(self) -> bool:
+        """Deleted queues leave nothing here."""
+        return False
+
+    def close(self) -> None:
+        """The messages stay: a simulated broker starts again on the same store."""
+
+    def commit(self) -> None:
+        self._require_power()
+        self._notes.clear()
+
+    def crash(self, is_committed: bool = False) -> None:
+        """The power fails. In the middle of a commit it may be on disk already: the caller chooses."""
+        if not is_committed:
+            for dictionary, key, old in reversed(self._notes):
+                if old is _MISSING:
+                    dictionary.pop(key, None)
+                else:
+                    dictionary[key] = old
+            for stream in self._streams.values():
+                stream.put_in_order()
+        self._notes.clear()
+        self._is_crashed = True
+
+    def reopen(self) -> None:
+        """Back to what was committed last. Without a crash before, this is one."""
+        if not self._is_crashed:
+            self.crash()
+        self._is_crashed = False
+
+    def _require_power(self) -> None:
+        if self._is_crashed:
+            raise StoreFailed("the store has crashed: reopen it first")
+
+    # --- writing --------------------------------------------------------------------------------------------
+
+    def _set(self, dictionary: dict, key: object, value: object) -> None:  # type: ignore[type-arg] # see _Note
+        self._notes.append((dictionary, key, dictionary.get(key, _MISSING)))
+        dictionary[key] = value
+
+    def _delete(self, dictionary: dict, key: object) -> None:  # type: ignore[type-arg] # see _Note
+        if key in dictionary:
+            self._notes.append((dictionary, key, dictionary.pop(key)))
+
+    def _stream(self, number: int) -> _Stream:
+        stream = self._streams.get(number)
+        if stream is None:
+            stream = _Stream()
+            self._set(self._streams, number, stream)
+        return stream
+
+    def write(self, effects: Effects) -> Collection[int]:
+        self._require_power()
+        duplicates: set[int] = set()
+        added: dict[int, StreamChange] = {}
+        for message in effects.appended:
+            if message.duplicate_keys is not None and self._is_duplicate(message):
+                duplicates.add(message.row)
+                continue
+            number = message.stream
+            change = added.get(number)
+            if change is None:
+                change = added[number] = StreamChange()
+            change.add(message, 1)
+            assert message.stored is not None
+            self._insert(number, message.sequence_number, _keep(message, _copy(message.stored)))
+        for entry in effects.changes:
+            self._write_change(entry)
+        for row in effects.removed:
+            self._remove(row)
+        for number, decided in effects.streams.items():
+            self._count(number, decided, added.pop(number, None))
+        for number, change in added.items():
+            self._count(number, StreamChange(), change)
+        return duplicates
+
+    def _insert(self, number: int, sequence_number: int, message: _Kept) -> None:
+        if number in self._dropped:
+            return
+        stream = self._stream(number)
+        if sequence_number in stream.messages:
+            raise StoreFailed(f"stream {number} has a message {sequence_number} already")
+        self._set(stream.messages, sequence_number, message)
+        stream.enter(sequence_number, message)
+
+    def _remove(self, row: int) -> _Kept | None:
+        stream = self._streams.get(row >> SEQUENCE_BITS)
+        message = None if stream is None else stream.messages.get(row & SEQUENCE_MASK)
+        if stream is not None and message is not None:
+            self._delete(stream.messages, row & SEQUENCE_MASK)
+            stream.leave(row & SEQUENCE_MASK, message)
+        return message
+
+    def _is_duplicate(self, message: BrokeredMessage) -> bool:
+        """All detections must find it new; those that did will know it from now on."""
+        is_new = True
+        for number, key, window_ms in message.duplicate_keys or ():
+            seen = self._duplicates.get(number)
+            if seen is None:
+                seen = {}
+                self._set(self._duplicates, number, seen)
+            if key in seen and seen[key] > message.enqueued_time_ms - window_ms:
+                is_new = False
+            else:
+                self._set(seen, key, message.enqueued_time_ms)
+        return not is_new
+
+    def _write_change(self, change: Change) -> None:
+        if isinstance(change, SetState):
+            self._set_state(change)
+        elif isinstance(change, Move):
+            old = self._remove(change.row)
+            if old is not None:
+                message = change.message
+                kept = _keep(message, _with_properties(old.stored, change.properties))
+                self._insert(message.stream, message.sequence_number, kept)
+        elif isinstance(change, SetSessionState):
+            self._set_session_state(change)
+        elif isinstance(change, PutQueue):
+            record = QueueRecord(change.number, dict(change.fields), change.created_at_ms, change.updated_at_ms)
+            self._set(self._queues, change.number, record)
+        elif isinstance(change, ForgetDuplicates):
+            seen = self._duplicates.get(change.queue_number, {})
+            for key in [key for key, seen_at_ms in seen.items() if seen_at_ms <= change.before_ms]:
+                self._delete(seen, key)
+        elif isinstance(change, DropQueue):
+            self._delete(self._queues, change.number)
+            self._delete(self._duplicates, change.number)
+            first = change.number * STREAMS_PER_QUEUE
+            for number in range(first, first + STREAMS_PER_QUEUE):
+                self._delete(self._streams, number)
+                self._delete(self._counts, number)
+                self._set(self._dropped, number, True)
+
+    def _set_state(self, change: SetState) -> None:
+        stream = self._streams.get(change.row >> SEQUENCE_BITS)
+        number = change.row & SEQUENCE_MASK
+        old = None if stream is None else stream.messages.get(number)
+        if stream is not None and old is not None:
+            stored = _with_properties(old.stored, change.properties)
+            new = old._replace(state=change.state, delivery_count=change.delivery_count, stored=stored)
+            stream.leave(number, old)
+            self._set(stream.messages, number, new)
+            stream.enter(number, new)
+
+    def _set_session_state(self, change: SetSessionState) -> None:
+        if change.stream in self._dropped:
+            return
+        sessions = self._stream(change.stream).sessions
+        old = sessions.get(change.session_id)
+        if old is None:
+            old = _Session(0, 0, None, 0)
+        if change.state is None and old.active == 0:
+            self._delete(sessions, change.session_id)
+        else:
+            new = old._replace(state=change.state, updated_at_ms=change.updated_at_ms)
+            self._set(sessions, change.session_id, new)
+
+    def _count(self, number: int, one: StreamChange, two: StreamChange | None) -> None:
+        if number in self._dropped:
+            return
+        two = two or StreamChange()
+        old = self._counts.get(number)
+        if old is None:
+            old = StreamRecord(number, 0, 0, 0, 0, 1, 0)
+        new = StreamRecord(
+            number,
+            old.active + one.active + two.active,
+            old.deferred + one.deferred + two.deferred,
+            old.scheduled + one.scheduled + two.scheduled,
+            old.size_bytes + one.size_bytes + two.size_bytes,
+            max(old.next_sequence_number, one.next_sequence_number),
+            max(old.accessed_at_ms, one.accessed_at_ms),
+        )
+        self._set(self._counts, number, new)
+        if one.sessions or two.sessions:
+            self._count_sessions(self._stream(number).sessions, one, two)
+
+    def _count_sessions(self, sessions: dict[str, _Session], one: StreamChange, two: StreamChange) -> None:
+        counts = dict(one.sessions)
+        for session_id, by in two.sessions.items():
+            counts[session_id] = counts.get(session_id, 0) + by
+        # Sessions that became ready in one batch keep the order of their messages: see the store on disk.
+        since = one.next_sequence_number - sum([1 for by in counts.values() if by > 0])
+        for session_id, by in counts.items():
+            if by > 0:
+                since += 1
+            if by == 0:
+                continue
+            old = sessions.get(session_id)
+            if old is None:
+                new = _Session(by, since, None, 0)
+            else:
+                new = old._replace(active=old.active + by, since=since if old.active == 0 else old.since)
+            if by < 0 and new.active == 0 and new.state is None:
+                self._delete(sessions, session_id)
+            else:
+                self._set(sessions, session_id, new)
+
+    # --- reading --------------------------------------------------------------------------------------------
+
+    def read(self, query: Query) -> None:
+        self._require_power()
+        self._readers[type(query)](query, self._streams.get(query.stream) or _Stream())
+
+    def _read_messages(self, query: MessagesQuery, stream: _Stream) -> None:
+        messages: list[BrokeredMessage] = []
+        size_bytes = 0
+        for number, message in stream.within(query.after, query.up_to):
+            if len(messages) >= query.limit or size_bytes >= query.limit_bytes:
+                break
+            if query.is_active_only and message.state != ACTIVE:
+                continue
+            if query.session_id is None or query.session_id == message.session_id:
+                messages.append(_made(query.stream, number, message, _copy(message.stored)))
+                size_bytes += message.size_bytes
+        query.answer(messages)
+
+    def _read_rows(self, query: RowsQuery, stream: _Stream) -> None:
+        found = [(number, stream.messages.get(number)) for number in query.sequence_numbers]
+        query.answer([_made(query.stream, number, one, _copy(one.stored)) for number, one in found if one is not None])
+
+    def _read_due(self, query: DueQuery, stream: _Stream) -> None:
+        end = bisect_left(stream.by_due, (query.now_ms + 1, 0))
+        numbers = [number for _, number in stream.by_due[: min(end, query.limit)]]
+        query.answer([_made(query.stream, number, stream.messages[number], None) for number in numbers])
+
+    def _read_expired(self, query: ExpiredQuery, stream: _Stream) -> None:
+        start = bisect_right(stream.by_expiry, (query.after_ms, query.after))
+        end = bisect_left(stream.by_expiry, (query.now_ms + 1, 0))
+        numbers = [number for _, number in stream.by_expiry[start : min(end, start + query.limit)]]
+        query.answer([_made(query.stream, number, stream.messages[number], None) for number in numbers])
+
+    def _read_enqueued_before(self, query: EnqueuedBeforeQuery, stream: _Stream) -> None:
+        messages: list[BrokeredMessage] = []
+        for number, message in stream.within(query.after, query.up_to):
+            if len(messages) >= query.limit:
+                break
+            is_early = message.state == ACTIVE and message.enqueued_time_ms <= query.enqueued_ms
+            if is_early and (query.session_id is None or query.session_id == message.session_id):
+                messages.append(_made(query.stream, number, message, None))
+        query.answer(messages)
+
+    def _read_next_times(self, query: NextTimesQuery, stream: _Stream) -> None:
+        start = bisect_right(stream.by_expiry, (query.after_ms, query.after))
+        query.answer(
+            stream.by_due[0][0] if stream.by_due else NEVER_MS,
+            stream.by_expiry[start][0] if start < len(stream.by_expiry) else NEVER_MS,
+        )
+
+    def _read_ready_sessions(self, query: ReadySessionsQuery, stream: _Stream) -> None:
+        ready = sorted([(one.since, session_id) for session_id, one in stream.sessions.items() if one.active > 0])
+        query.answer([session_id for _, session_id in ready[: query.limit]])
+
+    def _read_session_list(self, query: SessionListQuery, stream: _Stream) -> None:
+        after_ms = query.updated_after_ms
+        if after_ms is None:
+            found = [key for key, one in stream.sessions.items() if one.active > 0 or one.state is not None]
+        else:
+            updated = [(key, one) for key, one in stream.sessions.items() if one.state is not None]
+            found = [key for key, one in updated if one.updated_at_ms > after_ms]
+        query.answer(sorted(found)[query.skip : query.skip + query.limit])
+
+    def _read_session_state(self, query: SessionStateQuery, stream: _Stream) -> None:
+        session = stream.sessions.get(query.session_id)
+        query.answer(None if session is None else session.state)
+
+
+def _keep(message: BrokeredMessage, stored: Stored) -> _Kept:
+    return _Kept(
+        message.state,
+        message.delivery_count,
+        message.enqueued_time_ms,
+        min(message.expires_at_ms, NEVER_MS),
+        message.due_at_ms,
+        min(message.time_to_live_ms, NEVER_MS),
+        message.session_id,
+        message.size_bytes,
+        message.enqueue_sequence_number,
+        message.hop_count,
+        message.partition,
+        message.dead_letter_source,
+        stored,
+    )
+
+
+def _made(stream: int, number: int, message: _Kept, stored: Stored | None) -> BrokeredMessage:
+    """What a reader gets is its own."""
+    return BrokeredMessage(stream, number, *message[:12], stored)
+
+
+def _copy(stored: Stored) -> Stored:
+    return Stored(stored.header_fields, stored.delivery_annotations, stored.message_annotations, stored.bare)
+
+
+def _with_properties(stored: Stored, properties: dict[str, object] | None) -> Stored:
+    if not properties:
+        return stored
+    changed = _copy(stored)
+    changed.bare = modified(stored.bare, properties)
+    return changed

@@ -1,0 +1,119 @@
+"""The `tandem` command as users run it: a child process."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+import unittest.mock
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tandem.cli import main
+
+# The console script may not be on the path of a test; the package is.
+MAIN: Final = "import sys; sys.argv[0] = 'tandem'; from tandem.cli import main; main()"
+PROGRAM: Final = (sys.executable, "-c", MAIN)
+
+# Seconds. A command takes about one; the rest is for a machine that is busy.
+TIME_LIMIT_S: Final = 30
+
+READY: Final = re.compile(r"ready amqp://(?P<host>\S+):(?P<port>\d+) http://(?P=host):(?P<http_port>\d+)\n")
+
+
+def environment(**extra: str) -> dict[str, str]:
+    """That of this process, without what would lead a command to another broker."""
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("TANDEM_CONNECTION")}
+    # Tables fit into the terminal, of which there is none.
+    return {**inherited, "COLUMNS": "120", **extra}
+
+
+def tandem(
+    *arguments: str | Path, folder: Path | None = None, connection_string: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end."""
+    extra = {} if connection_string is None else {"TANDEM_CONNECTION_STRING": connection_string}
+    return subprocess.run(
+        [*PROGRAM, *map(str, arguments)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIME_LIMIT_S,
+        check=False,
+        cwd=folder,
+        env=environment(**extra),
+    )
+
+
+def tandem_here(
+    *arguments: str | Path, folder: Path | None = None, connection_string: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """The same in this process, without the second that a child takes to start. Not for commands that serve."""
+    output, errors = io.StringIO(), io.StringIO()
+    command = ["tandem", *map(str, arguments)]
+    extra = {} if connection_string is None else {"TANDEM_CONNECTION_STRING": connection_string}
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.redirect_stdout(output))
+        stack.enter_context(contextlib.redirect_stderr(errors))
+        stack.enter_context(contextlib.chdir(folder or Path.cwd()))
+        stack.enter_context(unittest.mock.patch.object(sys, "argv", command))
+        stack.enter_context(unittest.mock.patch.dict(os.environ, environment(**extra), clear=True))
+        with pytest.raises(SystemExit) as ended:
+            main()
+    assert isinstance(ended.value.code, int)
+    return subprocess.CompletedProcess(command, ended.value.code, output.getvalue(), errors.getvalue())
+
+
+def one_line(done: subprocess.CompletedProcess[str]) -> str:
+    """The one line that a command which failed has to say."""
+    assert done.returncode != 0
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("tandem: ")
+    return line
+
+
+class Serving:
+    """A `tandem serve` that is ready."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        ready = READY.fullmatch(line)
+        assert ready is not None, f"{line!r} {process.communicate(timeout=TIME_LIMIT_S)}"
+        self.host = ready["host"]
+        self.port = int(ready["port"])
+        self.http_port = int(ready["http_port"])
+
+    def stop(self, by: signal.Signals = signal.SIGTERM) -> tuple[int, str, str]:
+        """The exit code, and everything it wrote after it was ready."""
+        self.process.send_signal(by)
+        output, errors = self.process.communicate(timeout=TIME_LIMIT_S)
+        return self.process.returncode, output, errors
+
+
+@contextlib.contextmanager
+def serving(data_dir: Path, *arguments: str | Path, prelude: str = "") -> Iterator[Serving]:
+    """On free ports. It is gone on the way out, whatever happens. The prelude is Python to run before it."""
+    command = ["serve", "--data-dir", data_dir, "--port", "0", "--http-port", "0", *arguments]
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"{prelude}\n{MAIN}", *map(str, command)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+    with process:
+        try:
+            yield Serving(process)
+        finally:
+            process.kill()

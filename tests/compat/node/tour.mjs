@@ -1,0 +1,87 @@
+// A tour of everything that the official JavaScript SDK can do with a queue, against a running Tandem.
+//
+//   node tour.mjs [--keep-going] CONNECTION_STRING QUEUES tcp|tls|websocket
+//
+// QUEUES is a JSON object of features and the empty queue for each: {"send-one": "orders", ...}. features.json says
+// what each feature shows and which settings its queue needs. One JSON line per feature says how it went:
+//
+//   {"feature": "send-one", "ok": true, "seconds": 0.1, "seen": ...}
+//   {"feature": "send-one", "ok": false, "seconds": 0.1, "surprise": "...", "log": [...]}
+//
+// The tour ends at the first surprise, with --keep-going after all features; the exit code is then 1.
+// For TLS and WebSockets NODE_EXTRA_CA_CERTS names the authority that signed the certificate of the server.
+
+import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
+
+import * as messages from './features/messages.mjs';
+import * as receiving from './features/receiving.mjs';
+import * as refusals from './features/refusals.mjs';
+import * as scheduling from './features/scheduling.mjs';
+import * as sessions from './features/sessions.mjs';
+import * as settlement from './features/settlement.mjs';
+import * as streaming from './features/streaming.mjs';
+import { sdkLog } from './sdk_log.mjs';
+import { Visit, within } from './visit.mjs';
+
+// Long enough for the features that wait for a lock or a schedule, short enough that a server which does not answer is
+// reported, feature by feature, before the limit of the whole run.
+const FEATURE_LIMIT_MS = 15_000;
+const CLOSE_LIMIT_MS = 5_000;
+
+const features = {
+    ...messages.features,
+    ...receiving.features,
+    ...scheduling.features,
+    ...settlement.features,
+    ...sessions.features,
+    ...streaming.features,
+    ...refusals.features,
+};
+
+async function run(feature, visit) {
+    const started = performance.now();
+    sdkLog.clear();
+    let report;
+    try {
+        const seen = await within(FEATURE_LIMIT_MS, features[feature](visit), 'the feature');
+        await within(CLOSE_LIMIT_MS, visit.close(), 'closing the clients');
+        report = { ok: true, seen };
+    } catch (surprise) {
+        report = { ok: false, surprise: describe(surprise), log: sdkLog.lines.slice(-20) };
+        // Whatever can be closed is closed, so that it does not disturb the next feature.
+        await within(CLOSE_LIMIT_MS, visit.close(), 'closing the clients').catch(() => {});
+    }
+    return { feature, ok: report.ok, seconds: Math.round(performance.now() - started) / 1000, ...report };
+}
+
+function describe(surprise) {
+    if (!(surprise instanceof Error)) return `thrown: ${JSON.stringify(surprise)}`;
+    return surprise.code ? `${surprise.code}: ${surprise.stack}` : surprise.stack;
+}
+
+async function main() {
+    const given = process.argv.slice(2);
+    const isKeptGoing = given[0] === '--keep-going';
+    const [connectionString, queues, transport] = isKeptGoing ? given.slice(1) : given;
+    const listed = JSON.parse(await readFile(new URL('features.json', import.meta.url), 'utf8'));
+    assert.deepEqual(Object.keys(features).sort(), Object.keys(listed).sort(), 'features.json lists other features');
+    let surprises = 0;
+    for (const [feature, queue] of Object.entries(JSON.parse(queues))) {
+        if (!(feature in features)) throw new Error(`${feature}: no such feature, see features.json`);
+        const report = await run(feature, new Visit(connectionString, transport, queue));
+        process.stdout.write(JSON.stringify(report) + '\n');
+        surprises += report.ok ? 0 : 1;
+        if (surprises && !isKeptGoing) break;
+    }
+    return surprises ? 1 : 0;
+}
+
+// A feature that failed may have left sockets and timers; they must not keep the process alive.
+main().then(
+    (code) => process.exit(code),
+    (error) => {
+        process.stderr.write(`${error.stack}\n`);
+        process.exit(2);
+    },
+);

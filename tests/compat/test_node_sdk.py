@@ -1,0 +1,108 @@
+"""The official JavaScript SDK, unchanged, finds everything that a queue can do, over every transport.
+
+The program that uses it is tests/compat/node/tour.mjs; features.json beside it says what each feature shows. Every
+feature has a queue of its own, and a test of its own over each transport.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tandem.testing import Broker
+from tests.markers import mission
+
+FOLDER: Final = Path(__file__).resolve().parent / "node"
+# Where tools/peers.sh leaves its sentence about the SDK.
+STATUS: Final = Path(__file__).resolve().parents[2] / "build" / "peers" / "azure-service-bus.status"
+FEATURES: Final[dict[str, dict[str, Any]]] = json.loads((FOLDER / "features.json").read_text(encoding="utf-8"))
+TRANSPORTS: Final = ("tcp", "tls", "websocket")
+
+# Seconds. A tour takes about 20; one in which the server never answers ends here.
+TOUR_LIMIT_S: Final = 150.0
+
+
+@dataclass(frozen=True)
+class Tour:
+    """What one run of the program reported, and how it ended."""
+
+    reports: Mapping[str, Mapping[str, Any]]
+    end: str
+
+    def judge(self, feature: str) -> None:
+        report = self.reports.get(feature)
+        assert report is not None, f"the tour did not get to it: {self.end}"
+        log = "\n".join(report.get("log", ()))
+        assert report["ok"], f"{report['surprise']}\n--- the SDK's log ---\n{log}"
+
+
+def _require_node() -> str:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("node is not installed")
+    if not (FOLDER / "node_modules" / "@azure" / "service-bus").is_dir():
+        status = STATUS.read_text(encoding="utf-8").strip() if STATUS.exists() else "never installed"
+        pytest.fail(f"@azure/service-bus is not in {FOLDER}: {status} (make peers)")
+    return node
+
+
+def _queues(broker: Broker, transport: str) -> dict[str, str]:
+    """A queue for each feature. The slash in the name is one more thing that has to work."""
+    queues = {feature: f"{transport}/{feature}" for feature in FEATURES}
+    for feature, name in queues.items():
+        broker.create_queue(name, **FEATURES[feature].get("queue", {}))
+    return queues
+
+
+def _tour(node: str, broker: Broker, transport: str) -> Tour:
+    # TLS wants a name: an address is nothing that a client may ask for in its first message.
+    address = (
+        broker.connection_string if transport == "tcp" else broker.connection_string.replace("127.0.0.1", "localhost")
+    )
+    command = [node, "tour.mjs", "--keep-going", address, json.dumps(_queues(broker, transport)), transport]
+    environment = {**os.environ, "NODE_EXTRA_CA_CERTS": str(broker.ca_path)}
+    try:
+        run = subprocess.run(
+            command, cwd=FOLDER, env=environment, capture_output=True, timeout=TOUR_LIMIT_S, check=False
+        )
+        output, errors, end = run.stdout, run.stderr, f"it ended with exit code {run.returncode}"
+    except subprocess.TimeoutExpired as expired:
+        output, errors, end = expired.stdout or b"", expired.stderr or b"", f"it was ended after {TOUR_LIMIT_S:.0f} s"
+    # The last line may be cut off.
+    reports = [json.loads(line) for line in output.decode().splitlines(keepends=True) if line.endswith("\n")]
+    end = f"{end}\n--- stderr ---\n{errors.decode(errors='replace')[-4000:]}"
+    return Tour({report["feature"]: report for report in reports}, end)
+
+
+@pytest.fixture(scope="module")
+def tours(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tour]:
+    """One tour over each transport, all at once and against one broker: most of their time is spent waiting."""
+    node = _require_node()
+    with Broker(tmp_path_factory.mktemp("node-sdk")) as broker, ThreadPoolExecutor(len(TRANSPORTS)) as threads:
+        return dict(
+            zip(TRANSPORTS, threads.map(lambda transport: _tour(node, broker, transport), TRANSPORTS), strict=True)
+        )
+
+
+@mission("M1", "M2", "M3", "M6", "M17")
+@pytest.mark.timeout(TOUR_LIMIT_S + 60)
+@pytest.mark.parametrize("feature", FEATURES)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_the_javascript_sdk_finds_that(transport: str, feature: str, tours: dict[str, Tour]) -> None:
+    tours[transport].judge(feature)
+
+
+@pytest.mark.timeout(TOUR_LIMIT_S + 60)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_the_tour_ends_without_a_surprise(transport: str, tours: dict[str, Tour]) -> None:
+    assert set(tours[transport].reports) == set(FEATURES)
+    assert tours[transport].end.startswith("it ended with exit code 0"), tours[transport].end

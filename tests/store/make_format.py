@@ -1,0 +1,32 @@
+"""Makes the store that tests/store/formats keeps of the present format: `python -m tests.store.make_format`.
+
+Run it once, when a format is new; never again for an old one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tandem.store.schema import FORMAT_VERSION
+from tandem.store.sqlite import DATABASE_NAME, LOCK_NAME, SqliteStore
+from tests.store.drive import DEAD, committed, message, moved, put_queue, scheduled, sent, session_state
+
+
+def main() -> None:
+    directory = Path(__file__).parent / "formats" / str(FORMAT_VERSION)
+    if (directory / DATABASE_NAME).exists():
+        raise SystemExit(f"{directory} exists: a format does not change once there are stores of it")
+    store = SqliteStore(directory, ballast_bytes=0)
+    store.put_setting("made by", f"format {FORMAT_VERSION}")
+    committed(store, put_queue(1, requires_duplicate_detection=True), put_queue(2, requires_session=True))
+    tired = message(5)
+    first = message(1, duplicate_keys=[(1, "id", 1_000)])
+    committed(store, sent(first, message(2, expires_at_ms=2_000), scheduled(3, 3_000), message(4), tired))
+    committed(store, moved(tired, DEAD, 5, {"DeadLetterReason": "tired"}))
+    committed(store, sent(message(1, 8, session_id="s")), session_state("s", b"half way", 1_000, 8, 8))
+    store.close()
+    (directory / LOCK_NAME).unlink()
+
+
+if __name__ == "__main__":
+    main()
