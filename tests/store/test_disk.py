@@ -33,7 +33,8 @@ from tests.store.drive import (
 )
 
 MEGABYTE = 1 << 20
-BALLAST_BYTES = 4 * MEGABYTE
+# More than the log ever holds here.
+BALLAST_BYTES = 20 * MEGABYTE
 # Below 32 MiB of free space no new messages are taken.
 RESERVE_BYTES = 32 * MEGABYTE
 
@@ -180,7 +181,7 @@ def test_a_batch_that_fits_nowhere_fails_the_store_and_is_not_there_later(tmp_pa
     store = open_on(disk, tmp_path)
     committed(store, put_queue(), sent(message(1)))
     disk.capacity_bytes = used_bytes(tmp_path)
-    store.write(sent(*[large(number) for number in range(2, 60)]))
+    store.write(sent(*[large(number) for number in range(2, 250)]))
     with pytest.raises(StoreFailed):
         store.commit()
     store.close()

@@ -203,15 +203,13 @@ def test_the_log_starts_from_its_beginning_again_and_again(tmp_path: Path) -> No
     """Otherwise it would grow as long as there is traffic."""
     store = SqliteStore(tmp_path, ballast_bytes=0, checkpoint_pages=50)
     log = tmp_path / f"{DATABASE_NAME}-wal"
-    sizes = []
+    longest_bytes = 0
     for number in range(1, 301):
         committed(store, sent(message(number)), removed(message(number - 1)))
-        if number % 10 == 0:
-            wait_for_checkpoint()
-        sizes.append(log.stat().st_size)
-    # 300 commits of some 5 pages are 1,500 pages of 4 KiB.
-    assert sizes[-1] < 200 * 4_096
-    assert len({*sizes[150:]}) == 1
+        wait_for_checkpoint()
+        longest_bytes = max(longest_bytes, log.stat().st_size)
+    # 300 commits of some 5 pages each would be 1,500 pages of 4 KiB.
+    assert longest_bytes < 100 * 4_096
     store.close()
     assert not log.exists()
 

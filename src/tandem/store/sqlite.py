@@ -63,8 +63,9 @@ __all__ = ["DATABASE_NAME", "LOCK_NAME", "SqliteStore", "connect"]
 DATABASE_NAME: Final = "messages.db"
 LOCK_NAME: Final = "lock"
 
-# Bytes. Kept on disk for nothing, and given up when the disk is full, so that what was accepted can still be settled.
-_BALLAST_BYTES: Final = 33_554_432
+# Bytes. Kept on disk for nothing, and given up when the disk is full, so that what was accepted can still be settled:
+# as much as the log may hold, so that it can be copied into the database and start from its beginning.
+_BALLAST_BYTES: Final = 67_108_864
 _BALLAST_NAME: Final = "ballast"
 
 # Bytes. Below this much free space no new messages are taken, well before the disk is full indeed.
@@ -188,6 +189,12 @@ class SqliteStore:
     # --- start and end --------------------------------------------------------------------------------------
 
     def recover(self) -> Recovered:
+        try:
+            return self._recover()
+        except apsw.Error as error:
+            raise StoreFailed(f"the store could not be recovered: {error}") from error
+
+    def _recover(self) -> Recovered:
         queues = [
             QueueRecord(number, msgspec.json.decode(fields), created_at_ms, updated_at_ms)
             for number, fields, created_at_ms, updated_at_ms in self._execute(
@@ -220,9 +227,7 @@ class SqliteStore:
             raise StoreFailed(f"the setting {name} could not be kept: {error}") from error
 
     def close(self) -> None:
-        thread = self._checkpoint_thread
-        if thread is not None:
-            thread.join()
+        self._wait_for_checkpoint()
         self._connection.set_wal_hook(None)
         # If one of these fails: what was committed is in the log, and the next start reads it from there.
         with contextlib.suppress(apsw.Error):
@@ -416,6 +421,7 @@ class SqliteStore:
         self._is_space_low = True
         (self._directory / _BALLAST_NAME).unlink(missing_ok=True)
         # A log that was copied starts from its beginning, and then the batch may need no space at all.
+        self._wait_for_checkpoint()
         _copy_log(self._connection)
         self._execute("BEGIN IMMEDIATE")
         for effects in self._batch:
@@ -434,6 +440,11 @@ class SqliteStore:
             self._checkpoint_error = error
         finally:
             self._checkpoint_thread = None
+
+    def _wait_for_checkpoint(self) -> None:
+        thread = self._checkpoint_thread
+        if thread is not None:
+            thread.join()
 
     def has_room(self) -> bool:
         if not self._has_ballast:
@@ -515,14 +526,14 @@ class SqliteStore:
     def _read_messages(self, query: MessagesQuery) -> None:
         first = query.stream << SEQUENCE_BITS
         state = "AND state = 0" if query.is_active_only else ""
-        bounds: list[Value] = [first + query.after, first + query.up_to]
-        if query.session_id is None:
-            where = f"row > ? AND row <= ? {state}"
-        else:
-            where = f"row >> 44 = {query.stream} AND session_id = ? AND row > ? AND row <= ? {state}"
-            bounds.insert(0, query.session_id)
+        # All values are bound: a statement that is the same every time is not prepared again.
+        bounds: tuple[Value, ...] = (first + query.after, first + query.up_to, query.limit)
+        where = f"row > ? AND row <= ? {state}"
+        if query.session_id is not None:
+            where = f"row >> 44 = ? AND session_id = ? AND {where}"
+            bounds = (query.stream, query.session_id, *bounds)
         cursor = self._execute(
-            f"SELECT {ALL_COLUMNS} FROM message WHERE {where} ORDER BY row LIMIT {query.limit}",  # noqa: S608 # numbers only
+            f"SELECT {ALL_COLUMNS} FROM message WHERE {where} ORDER BY row LIMIT ?",  # noqa: S608 # constants
             bounds,
         )
         messages: list[BrokeredMessage] = []
@@ -563,17 +574,17 @@ class SqliteStore:
 
     def _read_enqueued_before(self, query: EnqueuedBeforeQuery) -> None:
         first = query.stream << SEQUENCE_BITS
-        bounds: list[Value] = [first + query.after, first + query.up_to, query.enqueued_ms]
+        bounds: tuple[Value, ...] = (first + query.after, first + query.up_to, query.enqueued_ms, query.limit)
         where = "row > ? AND row <= ? AND enqueued_time_ms <= ? AND state = 0"
         if query.session_id is not None:
-            where = f"{where} AND row >> 44 = {query.stream} AND session_id = ?"
-            bounds.append(query.session_id)
-        self._answer_without_bytes(query.answer, f"{where} ORDER BY row LIMIT {query.limit}", bounds)
+            where = f"row >> 44 = ? AND session_id = ? AND {where}"
+            bounds = (query.stream, query.session_id, *bounds)
+        self._answer_without_bytes(query.answer, f"{where} ORDER BY row LIMIT ?", bounds)
 
     def _answer_without_bytes(
-        self, answer: Callable[[list[BrokeredMessage]], None], where: str, bounds: Collection[Value]
+        self, answer: Callable[[list[BrokeredMessage]], None], where: str, bounds: tuple[Value, ...]
     ) -> None:
-        cursor = self._execute(f"SELECT {COLUMNS} FROM message WHERE {where}", tuple(bounds))  # noqa: S608 # see callers
+        cursor = self._execute(f"SELECT {COLUMNS} FROM message WHERE {where}", bounds)  # noqa: S608 # see callers
         answer([message_without_bytes(cast("Row", row)) for row in cursor])
 
     def _read_next_times(self, query: NextTimesQuery) -> None:
