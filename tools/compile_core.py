@@ -26,7 +26,12 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parent.parent
 
 CORE_PACKAGES: Final = ("tandem/amqp", "tandem/engine")
-CORE_MODULES: Final = ("tandem/addresses.py", "tandem/ids.py")
+CORE_MODULES: Final = (
+    "tandem/addresses.py",
+    "tandem/ids.py",
+    "tandem/server/nodes/entity.py",
+    "tandem/store/rows.py",
+)
 # mypyc copies the value of a Final constant into the code that uses it, from modules it does not compile too: a limit
 # that changed needs a new compilation as much as a changed function does.
 INLINED_MODULES: Final = ("tandem/errors.py", "tandem/limits.py")

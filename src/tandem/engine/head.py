@@ -31,6 +31,7 @@ class Head:
         "_ready_bytes",
         "_returned",
         "cursor",
+        "floor",
         "generation",
         "is_complete",
         "is_loading",
@@ -43,6 +44,9 @@ class Head:
         # Sequence numbers of messages in memory that are gone: expired or deleted by somebody else.
         self._dropped: set[int] = set()
         self.cursor = 0
+        # No active message has a number up to this. Deferred and scheduled ones may, any number of them: they are read
+        # past once, and not again whenever a consumer comes.
+        self.floor = 0
         # Nothing available lies beyond the cursor.
         self.is_complete = is_complete
         # Something became available beyond the cursor since the query that is under way was asked.
@@ -57,7 +61,7 @@ class Head:
         self._ready_bytes = 0
         self._returned.clear()
         self._dropped.clear()
-        self.cursor = 0
+        self.cursor = self.floor
         self.is_complete = False
         self.is_loading = False
         self.generation += 1
@@ -78,6 +82,8 @@ class Head:
             heappush(self._returned, (message.sequence_number, message))
         else:
             self._leave_on_disk()
+        if message.sequence_number <= self.floor:
+            self.floor = message.sequence_number - 1
 
     def _leave_on_disk(self) -> None:
         self.is_complete = False
@@ -96,6 +102,8 @@ class Head:
 
     def fill(self, messages: list[BrokeredMessage], taken: Mapping[int, object], is_all: bool) -> None:
         """What lies beyond the cursor was read from disk. Those in `taken` are locked."""
+        if messages and self.cursor == self.floor:
+            self.floor = messages[0].sequence_number - 1
         for message in messages:
             self.cursor = message.sequence_number
             if message.sequence_number not in taken:

@@ -10,6 +10,7 @@ committed(...)  that batch is on disk: its messages exist now
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Final
 
 from tandem.addresses import Address
 from tandem.engine.description import QueueDescription
@@ -23,6 +24,9 @@ from tandem.ids import Nonces
 from tandem.limits import MAX_ENTITIES
 
 __all__ = ["Namespace"]
+
+# 19 bits of a row are its stream, of which a queue has four.
+_MAX_QUEUE_NUMBER: Final = (1 << 17) - 1
 
 
 class Namespace:
@@ -129,8 +133,7 @@ class Namespace:
     def _add(self, queue: Queue) -> None:
         self._by_path[queue.name.lower()] = queue
         self._by_number[queue.number] = queue
-        if queue.number >= self._next_number:
-            self._next_number = queue.number + 1
+        self._next_number = max(self._next_number, queue.number + 1)
         queue.watch_idle()
 
     def create_queue(self, description: QueueDescription) -> Queue:
@@ -141,10 +144,16 @@ class Namespace:
         if len(self._by_path) >= MAX_ENTITIES:
             raise QuotaExceeded(f"The namespace has {len(self._by_path)} entities; at most {MAX_ENTITIES} are allowed.")
         self._check_forwarding(description)
-        queue = Queue(self, self._next_number, description, self.now_ms)
+        queue = Queue(self, self._free_number(), description, self.now_ms)
         self._add(queue)
         queue.record()
         return queue
+
+    def _free_number(self) -> int:
+        """The next in turn. Numbers of deleted queues come round again only after all others."""
+        while self._next_number in self._by_number or self._next_number > _MAX_QUEUE_NUMBER:
+            self._next_number = 1 if self._next_number > _MAX_QUEUE_NUMBER else self._next_number + 1
+        return self._next_number
 
     def update_queue(self, queue: Queue, description: QueueDescription) -> None:
         old = queue.description

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final
 
 from tandem.addresses import SubQueue as SubQueueKind
@@ -10,7 +11,7 @@ from tandem.engine.effects import ForgetDuplicates, PutQueue
 from tandem.engine.intake import Draft, message_id_of, partition_of, read_transfer, session_id_of
 from tandem.engine.message import NEVER_MS, SCHEDULED, SEQUENCE_MASK, BrokeredMessage
 from tandem.engine.subqueue import SubQueue
-from tandem.errors import EntityDisabled, MessageSizeExceeded, QuotaExceeded, Scope
+from tandem.errors import DecodeError, EntityDisabled, MessageSizeExceeded, QuotaExceeded, Scope
 from tandem.limits import MAX_HOPS, MAX_PAGE_MESSAGES, PARTITION_COUNT
 
 if TYPE_CHECKING:
@@ -21,8 +22,9 @@ __all__ = ["STREAMS_PER_QUEUE", "Queue"]
 # The queue, its dead-letter queue and its transfer dead-letter queue; the fourth is spare.
 STREAMS_PER_QUEUE: Final = 4
 
-# Milliseconds. How often message ids that are past the duplicate window are forgotten, at the least.
-_FORGET_INTERVAL_MS: Final = 60_000
+# Milliseconds. How often message ids that are past the duplicate window are forgotten, while there are any: what came
+# in during this time, one window ago, is deleted at once.
+_FORGET_INTERVAL_MS: Final = 5_000
 
 _TOO_MANY_HOPS: Final = {
     "DeadLetterReason": "MaxTransferHopCountExceeded",
@@ -41,6 +43,7 @@ class Queue:
     """One entity of a namespace."""
 
     __slots__ = (
+        "_last_id_at_ms",
         "_next_partition",
         "accessed_at_ms",
         "created_at_ms",
@@ -79,8 +82,9 @@ class Queue:
         self.transfer_dead_letter_queue = SubQueue(
             self, SubQueueKind.TRANSFER_DEAD_LETTER, stream + 2, f"{name}/$Transfer/$DeadLetterQueue", False
         )
-        if description.requires_duplicate_detection:
-            self._forget_later()
+        # There may be some from before the start.
+        self._last_id_at_ms = namespace.now_ms
+        self._forget_later()
 
     @property
     def name(self) -> str:
@@ -151,6 +155,9 @@ class Queue:
             if draft.duplicate_key is not None:
                 window_ms = self.description.duplicate_detection_history_time_window_ms
                 message.duplicate_keys = [(self.number, draft.duplicate_key, window_ms)]
+                self._last_id_at_ms = self.namespace.now_ms
+                if self.forget_at_ms == NEVER_MS:
+                    self._forget_later()
             if self.description.enable_partitioning:
                 message.partition = self._partition(draft.partition_key)
             if draft.destination is not None:
@@ -262,7 +269,9 @@ class Queue:
             return
         stored = message.stored
         if properties and stored is not None:
-            stored.modify(properties)
+            # Properties that cannot be read cannot be added to. The message is kept as it was sent.
+            with contextlib.suppress(DecodeError):
+                stored.modify(properties)
         effects.appended.append(message)
         effects.appended_bytes += message.size_bytes
         subqueue.queue.pending_bytes += message.size_bytes
@@ -352,7 +361,9 @@ class Queue:
         if self.forget_at_ms <= now_ms:
             before_ms = now_ms - self.description.duplicate_detection_history_time_window_ms
             self.namespace.effects.changes.append(ForgetDuplicates(self.number, before_ms))
-            self._forget_later()
+            self.forget_at_ms = NEVER_MS
+            if before_ms < self._last_id_at_ms:
+                self._forget_later()
         idle_ms = self.description.auto_delete_on_idle_ms
         if idle_ms is not None:
             if self.is_in_use:

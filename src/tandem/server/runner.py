@@ -11,6 +11,7 @@ only place where an acknowledgement is let go is `_release`.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol, TypeVar, cast
@@ -27,6 +28,8 @@ from tandem.errors import StoreCorrupt, StoreError, StoreFailed
 from tandem.store.base import Store
 
 __all__ = ["Asker", "Receiver", "Runner", "restore"]
+
+logger = logging.getLogger(__name__)
 
 # Rounds of writing and asking in one flush: the answer to a query may lead to more of both. What is left after that
 # many waits for the next flush, so that acknowledgements are not held up for long.
@@ -141,6 +144,11 @@ class Runner:
             has_writes = self._write()
         except StoreFailed as error:
             self._fail(error)
+            return
+        except Exception as error:
+            # A mistake of ours between memory and disk: what is true is on disk, so start again from there.
+            logger.exception("the engine failed")
+            self._fail(StoreFailed(f"internal error, nothing more is acknowledged: {error!r}"))
             return
         if has_writes:
             self._is_committing = True

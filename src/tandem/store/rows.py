@@ -93,6 +93,8 @@ def message_without_bytes(row: Row) -> BrokeredMessage:
 
 def message_of(row: Row) -> BrokeredMessage:
     message = message_without_bytes(row[:13])
-    header, delivery_annotations, message_annotations, bare = cast("tuple[bytes, bytes, bytes, bytes]", row[13:])
+    header, delivery_annotations, message_annotations, bare = cast(
+        "tuple[bytes, bytes | None, bytes | None, bytes]", row[13:]
+    )
     message.stored = Stored(header, _entries(delivery_annotations), _entries(message_annotations), bare)
     return message
