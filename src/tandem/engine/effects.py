@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tandem.engine.consumer import Consumer
     from tandem.engine.lock_table import Lock
     from tandem.engine.queries import Query
-    from tandem.engine.subqueue import SubQueue
 
 __all__ = [
     "Change",
@@ -193,7 +192,7 @@ class Effects:
         self.removed: list[int] = []
         self.streams: dict[int, StreamChange] = {}
         # Messages that moved, and that become available with the commit.
-        self.moved: list[tuple[SubQueue, BrokeredMessage]] = []
+        self.moved: list[BrokeredMessage] = []
         # What asked, and what it is answered.
         self.replies: list[tuple[object, object]] = []
         self.handed_out: list[HandedOut] = []

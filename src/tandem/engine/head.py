@@ -12,7 +12,7 @@ they come and are never read back from disk; once the head is full, or nobody re
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Container
 from heapq import heappop, heappush
 
 from tandem.engine.message import BrokeredMessage
@@ -100,8 +100,8 @@ class Head:
         if sequence_number <= self.cursor:
             self._dropped.add(sequence_number)
 
-    def fill(self, messages: list[BrokeredMessage], taken: Mapping[int, object], is_all: bool) -> None:
-        """What lies beyond the cursor was read from disk. Those in `taken` are locked."""
+    def fill(self, messages: list[BrokeredMessage], taken: Container[int], is_all: bool) -> None:
+        """What lies beyond the cursor was read from disk. Those in `taken` are not available."""
         if messages and self.cursor == self.floor:
             self.floor = messages[0].sequence_number - 1
         for message in messages:

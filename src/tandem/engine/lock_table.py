@@ -1,14 +1,16 @@
 """Who holds which message, and until when.
 
-Locks end in the order in which they were taken or renewed, because all locks of a queue last equally long. So the
-order of expiry is a queue too: the first that is still held is the next to expire. Locks that were settled meanwhile
-are passed over, and thrown out when they outnumber the held ones, so that each costs constant time.
+Locks end in the order in which they were taken or renewed, because all locks of a queue last equally long, unless that
+was changed meanwhile. So the order of expiry is a queue too: the first that is still held is the next to expire. Locks
+that were settled meanwhile are passed over, and thrown out when they outnumber the held ones, so that each costs
+constant time.
 """
 
 from __future__ import annotations
 
 import struct
 from collections import deque
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 from tandem.engine.message import NEVER_MS, SEQUENCE_MASK, BrokeredMessage
@@ -75,11 +77,15 @@ class Lock:
 class LockTable:
     """The locks of one outlet, by sequence number."""
 
-    __slots__ = ("_order", "held")
+    __slots__ = ("_count", "_early", "_order", "held")
 
     def __init__(self) -> None:
         self.held: dict[int, Lock] = {}
         self._order: deque[tuple[int, Lock]] = deque()
+        # Locks that end before others that were taken earlier, as after the queue's lock duration was shortened: a
+        # heap, with a count that keeps locks from being compared.
+        self._early: list[tuple[int, int, Lock]] = []
+        self._count = 0
 
     def add(self, lock: Lock) -> None:
         self.held[lock.message.sequence_number] = lock
@@ -91,9 +97,14 @@ class LockTable:
 
     def _append(self, lock: Lock) -> None:
         order = self._order
+        until_ms = lock.locked_until_ms
+        if order and order[-1][0] > until_ms:
+            self._count += 1
+            heappush(self._early, (until_ms, self._count, lock))
+            return
         if len(order) > 2 * len(self.held) + _TOLERATED_SETTLED:
-            self._order = order = deque([entry for entry in order if _is_current(entry)])
-        order.append((lock.locked_until_ms, lock))
+            self._order = order = deque([entry for entry in order if _is_current(entry[0], entry[1])])
+        order.append((until_ms, lock))
 
     def drop(self, lock: Lock) -> None:
         lock.is_held = False
@@ -105,6 +116,7 @@ class LockTable:
             lock.is_held = False
         self.held.clear()
         self._order.clear()
+        self._early.clear()
 
     def find(self, token: bytes) -> Lock | None:
         lock = self.held.get(sequence_number_of_token(token))
@@ -115,33 +127,30 @@ class LockTable:
         expired: list[Lock] = []
         order = self._order
         while order:
-            entry = order[0]
-            if _is_current(entry):
-                if entry[0] > now_ms:
+            until_ms, lock = order[0]
+            if _is_current(until_ms, lock):
+                if until_ms > now_ms:
                     break
-                if not entry[1].is_enlisted:
-                    expired.append(entry[1])
+                if not lock.is_enlisted:
+                    expired.append(lock)
             order.popleft()
+        early = self._early
+        while early and early[0][0] <= now_ms:
+            until_ms, _, lock = heappop(early)
+            if _is_current(until_ms, lock) and not lock.is_enlisted:
+                expired.append(lock)
         return expired
 
     def next_expiry_ms(self) -> int:
+        next_ms = self._early[0][0] if self._early else NEVER_MS
         order = self._order
         while order:
-            if _is_current(order[0]):
-                return order[0][0]
+            if _is_current(order[0][0], order[0][1]):
+                return min(next_ms, order[0][0])
             order.popleft()
-        return NEVER_MS
-
-    def reorder(self) -> None:
-        """The duration of locks was changed: a later lock may end sooner."""
-        self._order = deque(sorted([entry for entry in self._order if _is_current(entry)], key=_deadline))
+        return next_ms
 
 
-def _deadline(entry: tuple[int, Lock]) -> int:
-    return entry[0]
-
-
-def _is_current(entry: tuple[int, Lock]) -> bool:
+def _is_current(until_ms: int, lock: Lock) -> bool:
     """Held still, and not renewed since."""
-    lock = entry[1]
-    return lock.is_held and lock.locked_until_ms == entry[0]
+    return lock.is_held and lock.locked_until_ms == until_ms

@@ -15,6 +15,7 @@ from typing import Final
 from tandem.addresses import Address
 from tandem.engine.description import QueueDescription
 from tandem.engine.effects import DropQueue, Effects
+from tandem.engine.message import BrokeredMessage
 from tandem.engine.queue import STREAMS_PER_QUEUE, Queue
 from tandem.engine.subqueue import SubQueue
 from tandem.engine.timers import Timers
@@ -94,8 +95,12 @@ class Namespace:
 
     def committed(self, effects: Effects, duplicates: Collection[int]) -> None:
         """A batch is on disk. `duplicates` are the rows that were not written, having been there before."""
+        published = effects.appended
+        if effects.moved:
+            # In the order of their numbers: a queue takes younger messages only after older ones.
+            published = sorted([*effects.appended, *effects.moved], key=_row)
         queue: Queue | None = None
-        for message in effects.appended:
+        for message in published:
             number = message.stream >> 2
             if queue is None or queue.number != number:
                 queue = self._by_number.get(number)
@@ -103,19 +108,17 @@ class Namespace:
                     continue
                 self._to_pump[queue.main] = None
             queue.pending_bytes -= message.size_bytes
-            if duplicates and message.row in duplicates:
-                continue
             kind = message.stream & 3
             if kind == 0:
-                queue.main.publish(message)
-            else:
-                subqueue = queue.dead_letter_queue if kind == 1 else queue.transfer_dead_letter_queue
+                if not (duplicates and message.row in duplicates):
+                    queue.main.publish(message)
+                continue
+            subqueue = queue.dead_letter_queue if kind == 1 else queue.transfer_dead_letter_queue
+            subqueue.pending.discard(message.sequence_number)
+            if not (duplicates and message.row in duplicates):
                 subqueue.count(message, 1)
                 subqueue.outlet.head.add_out_of_order(message)
                 self._to_pump[subqueue] = None
-        for subqueue, message in effects.moved:
-            subqueue.publish(message)
-            self._to_pump[subqueue] = None
 
     # --- entities -------------------------------------------------------------------------------------------
 
@@ -216,3 +219,7 @@ class Namespace:
     @property
     def message_count(self) -> int:
         return sum([subqueue.active_count for queue in self._by_number.values() for subqueue in queue.subqueues()])
+
+
+def _row(message: BrokeredMessage) -> int:
+    return message.row

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Container
 from typing import TYPE_CHECKING, Final
 
 from tandem.engine.consumer import Consumer
@@ -94,6 +95,8 @@ class Outlet:
                 self._hand_out(message, consumer)
             else:
                 self._lock(message, consumer, now_ms)
+            if consumer.is_draining and consumer.credit <= 0:
+                self._drained(consumer)
             if len(waiting) > 1:
                 waiting.rotate(-1)
         if waiting and not head.is_loading:
@@ -171,7 +174,10 @@ class Outlet:
         size_bytes = 0
         for message in messages:
             size_bytes += message.size_bytes
-        head.fill(messages, self.locks.held, len(messages) < limit and size_bytes < MAX_HEAD_BYTES)
+        taken: Container[int] = self.locks.held
+        if self.subqueue.pending:
+            taken = self.locks.held.keys() | self.subqueue.pending
+        head.fill(messages, taken, len(messages) < limit and size_bytes < MAX_HEAD_BYTES)
         if self.session is not None:
             self.pump()
         else:

@@ -250,6 +250,7 @@ class Queue:
         message.expires_at_ms = NEVER_MS
         message.state = 0
         if row < 0:
+            graveyard.pending.add(message.sequence_number)
             self._write(graveyard, message, row, properties)
             return
         message.stored = None
@@ -265,7 +266,8 @@ class Queue:
             message.stored = None
             change.add(message, 1)
             subqueue.record_move(row, message, properties)
-            effects.moved.append((subqueue, message))
+            effects.moved.append(message)
+            subqueue.queue.pending_bytes += message.size_bytes
             return
         stored = message.stored
         if properties and stored is not None:
@@ -341,8 +343,6 @@ class Queue:
         if not description.can_receive:
             for subqueue in self.subqueues():
                 subqueue.close_all_consumers(disabled)
-        for subqueue in self.subqueues():
-            subqueue.outlet.locks.reorder()
         self._forget_later()
         self.watch_idle()
         self.namespace.pump_soon(self.main)

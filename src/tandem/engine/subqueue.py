@@ -66,6 +66,7 @@ class SubQueue:
         "namespace",
         "outlet",
         "path",
+        "pending",
         "queue",
         "scheduled_count",
         "sessions",
@@ -87,6 +88,9 @@ class SubQueue:
         # The highest sequence number that is on disk. Dead letters keep theirs, and need no commit to be seen: they
         # were on disk before.
         self.tail = 0 if kind is SubQueueKind.NONE else SEQUENCE_MASK
+        # Sequence numbers of dead letters that never were anything else, as of messages sent by way of this queue to a
+        # missing one: these were not on disk before, and are not to be seen until they are.
+        self.pending: set[int] = set()
         self.consumers: dict[Consumer, None] = {}
         self.outlet = Outlet(self, None)
         self.sessions: Sessions | None = Sessions(self) if has_sessions else None
@@ -132,7 +136,7 @@ class SubQueue:
     # --- messages coming ------------------------------------------------------------------------------------
 
     def expect(self, message: BrokeredMessage) -> None:
-        """A message is about to be written: wake up in time for it."""
+        """A message is about to be written, or is on disk: wake up in time for it."""
         if message.state == SCHEDULED:
             if message.due_at_ms < self._next_due_ms:
                 self._next_due_ms = message.due_at_ms
@@ -144,6 +148,7 @@ class SubQueue:
     def publish(self, message: BrokeredMessage) -> None:
         """A message is on disk now. Who pumps is the caller's care."""
         self.count(message, 1)
+        self.expect(message)
         self.tail = max(self.tail, message.sequence_number)
         if message.state != ACTIVE:
             return
@@ -382,7 +387,8 @@ class SubQueue:
 
         def answer(messages: list[BrokeredMessage]) -> None:
             alive = [one for one in messages if one.state != ACTIVE or one.expires_at_ms > now_ms]
-            self.namespace.effects.reply(asker, [one.unlocked_payload() for one in alive])
+            visible = [one for one in alive if one.sequence_number not in self.pending]
+            self.namespace.effects.reply(asker, [one.unlocked_payload() for one in visible])
 
         self.queue.touch()
         limit = min(count, MAX_PEEK_MESSAGES)
@@ -442,6 +448,8 @@ class SubQueue:
 
     def _is_free(self, message: BrokeredMessage) -> bool:
         number = message.sequence_number
+        if number in self.pending:
+            return False
         if self.sessions is None:
             return number not in self.outlet.locks.held
         session = self.sessions.find(message.session_id)
@@ -532,10 +540,14 @@ class SubQueue:
     def _expired(self, messages: list[BrokeredMessage]) -> None:
         self._is_expiring = False
         for message in messages:
+            if message.sequence_number > self.tail:
+                # It expired before it was on disk. Those before it are done; its commit brings us back to this one.
+                self._next_expiry_ms = NEVER_MS
+                return
             self._expired_after_ms = message.expires_at_ms
             self._expired_after = message.sequence_number
             # A locked message lives on until its lock is over; then `_give_back` finds it expired.
-            if message.sequence_number <= self.tail and self._is_free(message):
+            if self._is_free(message):
                 self._drop_from_head(message)
                 self.expire(message)
         self._ask_next_times()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol, TypeVar, cast
@@ -23,6 +24,7 @@ from tandem.engine.effects import Effects, HandedOut, Notice
 from tandem.engine.lock_table import Lock
 from tandem.engine.message import NEVER_MS
 from tandem.engine.namespace import Namespace
+from tandem.engine.queries import Query
 from tandem.engine.queue import STREAMS_PER_QUEUE
 from tandem.errors import StoreCorrupt, StoreError, StoreFailed
 from tandem.store.base import Store
@@ -31,9 +33,9 @@ __all__ = ["Asker", "Receiver", "Runner", "restore"]
 
 logger = logging.getLogger(__name__)
 
-# Rounds of writing and asking in one flush: the answer to a query may lead to more of both. What is left after that
-# many waits for the next flush, so that acknowledgements are not held up for long.
-_MAX_ROUNDS: Final = 8
+# Queries that are answered in one flush. What is left after that many waits for the next one, so that
+# acknowledgements are not held up for long.
+_MAX_QUERIES: Final = 64
 
 # Milliseconds. How often to look whether the disk has room.
 _ROOM_INTERVAL_MS: Final = 250
@@ -81,6 +83,7 @@ class Runner:
         self._executor = ThreadPoolExecutor(1, "commit")
         self._batch: list[Effects] = []
         self._duplicates: set[int] = set()
+        self._queries: deque[Query] = deque()
         self._is_committing = False
         self._is_flush_scheduled = False
         self._is_failed = False
@@ -158,25 +161,33 @@ class Runner:
             self._release()
 
     def _write(self) -> bool:
-        """Write and ask until there is no more of either."""
+        """Write and ask until there is no more of either.
+
+        The answer to a query may decide more. That is written before the next query is answered: each of them has to
+        find engine and store in step, or two answers could dispose of the same message.
+        """
         namespace = self.namespace
         self.begin()
         self._look_for_room()
-        has_writes = False
-        for _ in range(_MAX_ROUNDS):
-            namespace.settle_turn()
-            effects = namespace.take_effects()
-            self._batch.append(effects)
-            if effects.has_writes:
-                has_writes = True
-                self._duplicates.update(self._store.write(effects))
-            for query in effects.queries:
-                self._store.read(query)
-            namespace.settle_turn()
-            self._dispatch(effects)
-            self._dispatch(namespace.effects)
-            if not (namespace.effects.has_writes or namespace.effects.queries):
+        namespace.settle_turn()
+        has_writes = self._write_decided()
+        for _ in range(_MAX_QUERIES):
+            if not self._queries:
                 break
+            self._store.read(self._queries.popleft())
+            namespace.settle_turn()
+            has_writes = self._write_decided() or has_writes
+        return has_writes
+
+    def _write_decided(self) -> bool:
+        """What was decided since the last time becomes part of the batch."""
+        effects = self.namespace.take_effects()
+        self._batch.append(effects)
+        self._queries.extend(effects.queries)
+        has_writes = effects.has_writes
+        if has_writes:
+            self._duplicates.update(self._store.write(effects))
+        self._dispatch(effects)
         return has_writes
 
     def _look_for_room(self) -> None:
@@ -211,7 +222,7 @@ class Runner:
 
     def _go_on(self) -> None:
         effects = self.namespace.effects
-        if effects.has_writes or effects.queries or effects.replies or effects.handed_out:
+        if self._queries or effects.has_writes or effects.queries or effects.replies or effects.handed_out:
             self.finish()
         else:
             if self._quiet is not None and not self._quiet.done():
