@@ -25,7 +25,7 @@ CHECKED := $(foreach path,src tests bench tools examples,\
 # The tests of tandem.amqp: run in both forms, and for the coverage of the interpreted one.
 CORE_TESTS := $(wildcard tests/unit tests/spec tests/fuzz)
 
-.PHONY: help setup check test demo bench fuzz coverage coverage-of-mission docs lock peers clean
+.PHONY: help setup check test demo bench fuzz crash simulate coverage coverage-of-mission docs lock peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  \1\t/' | expand -t 24
@@ -79,12 +79,19 @@ coverage-of-mission: $(VENV)/.stamp-dev ## the lines of docs/mission.md that no 
 fuzz: $(VENV)/.stamp-fuzz ## feed N inputs to each fuzz target: make fuzz N=2000000, or with TARGET=decoder to one
 	TANDEM_PURE=1 $(PY) -m tests.fuzz.run --inputs $(N) $(if $(TARGET),--target $(TARGET))
 
+crash: setup ## kill the broker N times under load and account for every message: make crash N=200
+	$(PY) -m tests.crash.run --cycles $(if $(filter command% environment%,$(origin N)),$(N),200)
+
+simulate: setup ## run the engine on a simulated clock, disk and network, from N seeds: make simulate N=2000
+	$(PY) -m tests.sim.run --jobs 2 --steps 10000 --seeds $(if $(filter command% environment%,$(origin N)),$(N),200)
+
 # --- to look at ---------------------------------------------------------------------------------------------------
 
-demo: setup ## two AMQP stacks exchange messages
-	$(PY) examples/two_stacks.py
+demo: setup ## durable queues through the official SDK, a kill -9 in the middle, and an account of every message
+	$(PY) examples/kill_and_recover.py
 
-bench: setup peers ## rates of tandem.amqp next to python-qpid-proton, in one run
+bench: setup peers ## rates next to RabbitMQ, and of tandem.amqp next to python-qpid-proton, each in one run
+	$(BIN)/tandem bench queue
 	$(BIN)/tandem bench amqp
 
 # --- upkeep -------------------------------------------------------------------------------------------------------

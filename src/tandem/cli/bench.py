@@ -68,6 +68,55 @@ def bench_amqp(
     console.print(f"saved to {output}")
 
 
+@app.command("queue")
+def bench_queue(
+    messages: int = typer.Option(30_000, help="Messages per run.", min=10),
+    size: int = typer.Option(1024, help="Bytes of a message's body.", min=8),
+    rounds: int = typer.Option(3, help="Rounds; the median counts.", min=1),
+    load_generator: str | None = typer.Option(
+        None, help="A program to make the load of the rates: MODE URL ADDRESS COUNT BODY_BYTES. Default: our own."
+    ),
+    against: str = typer.Option("classic,quorum", help="Types of RabbitMQ's queues to stand beside, or none."),
+    only: str = typer.Option("rates,latency,backlog,connections,entities", help="What to measure."),
+    full: bool = typer.Option(False, "--full", help="Backlogs up to 1,000,000 and 5,000 idle connections."),
+    json_file: Path = typer.Option(
+        Path("build/bench/queue.json"), "--json", help="Where to save the figures; - prints them instead of tables."
+    ),
+    plot: Path = typer.Option(Path("build/bench/queue.svg"), help="Where to save the plot."),
+) -> None:
+    """Durable queues next to RabbitMQ's: rates, latency, memory against backlog, connections, entities."""
+    # Here and not above: `tandem serve` starts with this module, and has no use for the half of a second it takes.
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+
+    from tandem.bench.report import figures_as_json, picture, tables
+    from tandem.bench.suite import Choice, measure_queues
+
+    is_printed = json_file == Path("-")
+    console = Console(stderr=is_printed)
+    choice = Choice.of(
+        messages=messages,
+        body_bytes=size,
+        rounds=rounds,
+        load_generator=load_generator,
+        only=only,
+        against=against,
+        is_full=full,
+    )
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        figures = measure_queues(choice, progress)
+    plot.parent.mkdir(parents=True, exist_ok=True)
+    plot.write_text(picture(figures), encoding="utf-8")
+    if is_printed:
+        typer.echo(figures_as_json(figures), nl=False)
+        return
+    json_file.parent.mkdir(parents=True, exist_ok=True)
+    json_file.write_text(figures_as_json(figures), encoding="utf-8")
+    for table in tables(figures):
+        console.print(table)
+    console.print(f"saved to {json_file} and {plot}")
+
+
 def _codec_table(codec: dict[str, dict[str, float]]) -> Table:
     table = Table(title="Codec, frames per second on one core, 1 KB messages, no transport")
     table.add_column("")

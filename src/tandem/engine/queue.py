@@ -325,7 +325,10 @@ class Queue:
             if message is None:
                 break
             head.take(message)
-            self.place(message, self.main.move_out(message), None)
+            if message.expires_at_ms <= self.namespace.now_ms:
+                self.main.expire(message)
+            else:
+                self.place(message, self.main.move_out(message), None)
         if not head.is_complete and not head.is_loading and self.main.active_count > len(outlet.locks.held):
             outlet.load(MAX_PAGE_MESSAGES)
 

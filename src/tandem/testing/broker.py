@@ -20,6 +20,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.parse
 import weakref
@@ -82,6 +83,7 @@ class Broker:
         self._close_outputs = weakref.finalize(self, outputs.close)
         self._reaper: weakref.finalize[..., Broker] | None = None
         self._connection_string: str | None = None
+        self._asking = threading.Lock()
 
     def __enter__(self) -> Self:
         self.start()
@@ -190,9 +192,11 @@ class Broker:
     @property
     def connection_string(self) -> str:
         """For the official SDKs: AMQP over plain TCP, with the rule that may do everything."""
-        if self._connection_string is None:
-            self._connection_string = self._print_connection_string()
-        return self._connection_string
+        # Tests may ask from many threads, and it takes a process to find out.
+        with self._asking:
+            if self._connection_string is None:
+                self._connection_string = self._print_connection_string()
+            return self._connection_string
 
     @property
     def ca_path(self) -> Path:

@@ -1,0 +1,79 @@
+"""One broker for all compat tests, as users run it: a `tandem serve` of its own. Tests keep apart by their queues.
+
+The official SDK takes a second to open and close a sender or a receiver, most of it asleep. So the tests of a module
+with `pytestmark = AT_ONCE` run several at a time, each in a thread of its own; pytest then asks for the outcome of one
+after the other. Such a test takes a `Bus` and parameters, and no other fixture.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import pytest
+
+from tandem.auth.keys import KeyRing
+from tandem.testing import Broker
+from tests.compat.sdk import RULES, Bus, collect_what_is_left_open
+
+# More than there are cores: they wait for the SDK, which waits.
+TESTS_AT_ONCE: Final = 24
+
+
+class AtOnce:
+    """Tests under way, and what became of them."""
+
+    def __init__(self, items: list[pytest.Function], broker: Broker) -> None:
+        self._pool = ThreadPoolExecutor(TESTS_AT_ONCE)
+        self._outcomes = {item.nodeid: self._pool.submit(self._run, item, broker) for item in items}
+
+    def _run(self, item: pytest.Function, broker: Broker) -> None:
+        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        with Bus(broker) as bus:
+            own = {"bus": bus} if "bus" in item.fixturenames else {}
+            item.obj(**own, **parameters)
+
+    def finish(self, item: pytest.Function) -> None:
+        """Wait for the test, and raise what it raised."""
+        self._outcomes[item.nodeid].result()
+
+    def close(self) -> None:
+        self._pool.shutdown(cancel_futures=True)
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    folder = tmp_path_factory.mktemp("broker")
+    (folder / "keys.json").write_text(json.dumps(KeyRing(list(RULES)).to_dict()), encoding="utf-8")
+    with Broker(folder, arguments=()) as broker:
+        yield broker
+
+
+@pytest.fixture
+def bus(broker: Broker) -> Iterator[Bus]:
+    with Bus(broker) as bus:
+        yield bus
+
+
+@pytest.fixture(scope="module")
+def at_once(request: pytest.FixtureRequest, broker: Broker) -> Iterator[AtOnce]:
+    items = [
+        item
+        for item in request.session.items
+        if isinstance(item, pytest.Function) and item.path == request.path and "at_once" in item.fixturenames
+    ]
+    at_once = AtOnce(items, broker)
+    yield at_once
+    at_once.close()
+    collect_what_is_left_open()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    at_once = pyfuncitem.funcargs.get("at_once")
+    if not isinstance(at_once, AtOnce):
+        return None
+    at_once.finish(pyfuncitem)
+    return True

@@ -1,0 +1,30 @@
+"""A few cycles of the crash test: `make crash N=200` is the long form, with the figures of docs/guarantees.md."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.markers import mission
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@mission("M1", "M2", "M3", "M15")
+@pytest.mark.timeout(180)
+def test_a_broker_that_is_killed_loses_nothing_it_acknowledged_and_brings_nothing_back() -> None:
+    # A process of its own: a client whose broker was killed may leave a socket to the garbage collector, which would
+    # be a warning here, and is nothing to warn of.
+    command = [sys.executable, "-m", "tests.crash.run", "--cycles", "3", "--lock-duration-s", "10", "--json", "-"]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.stdout, run.stderr
+    report = json.loads(run.stdout)
+    assert report["is_kept"], run.stdout
+    assert (report["lost"], report["completed_and_seen_again"]) == (0, 0), run.stdout
+    assert report["acknowledged_sends_by_the_sdk"] > 0
+    for queue, figures in report["queues"].items():
+        assert figures["received"] > 0, f"nothing was received from {queue}: {run.stdout}"

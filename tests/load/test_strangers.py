@@ -1,0 +1,100 @@
+"""Strangers that mean no good are refused, and another client does not notice."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+
+import pytest
+
+from tandem.amqp import Settings
+from tandem.bench.machine import resident_bytes
+from tandem.driver import Client
+from tandem.errors import RemoteError, TandemError
+from tandem.testing import Broker
+from tests.load.clients import HOST, anonymous, connect, others_go_on
+from tests.markers import mission
+
+SASL_HEADER = b"AMQP\x03\x01\x00\x00"
+AMQP_HEADER = b"AMQP\x00\x01\x00\x00"
+
+# Seconds. A stranger may take ten to say what it speaks; this is far more.
+PATIENCE_S = 40
+
+
+async def _is_hung_up_on(said: bytes, broker: Broker, pause_s: float = 0.4) -> bool:
+    """Say these bytes, one at a time, then nothing; wait until the broker hangs up."""
+    reader, writer = await asyncio.open_connection(HOST, broker.port)
+    try:
+        for position in range(len(said)):
+            writer.write(said[position : position + 1])
+            # Whatever the broker answers is read, so that only its end can end the wait.
+            with_pause = asyncio.wait_for(reader.read(65_536), pause_s)
+            try:
+                if await with_pause == b"":
+                    return True
+            except TimeoutError:
+                continue
+        while await asyncio.wait_for(reader.read(65_536), PATIENCE_S):
+            pass
+        return True
+    except ConnectionError:
+        return True
+    except TimeoutError:
+        return False
+    finally:
+        writer.close()
+
+
+@pytest.mark.timeout(90)
+async def test_a_slow_loris_is_hung_up_on_at_every_stage_while_another_client_works(broker: Broker, queue: str) -> None:
+    stages = {
+        "silence": b"",
+        "half a protocol header": SASL_HEADER[:3],
+        "a protocol header": SASL_HEADER,
+        "an AMQP header": AMQP_HEADER,
+        "half a request": b"GET / HT",
+        "half a TLS record": b"\x16\x03\x01",
+    }
+    async with others_go_on(broker, queue):
+        hung_up = await asyncio.gather(*(_is_hung_up_on(said, broker) for said in stages.values() for _ in range(10)))
+    outcomes = [all(hung_up[start : start + 10]) for start in range(0, len(hung_up), 10)]
+    assert dict(zip(stages, outcomes, strict=True)) == dict.fromkeys(stages, True)
+
+
+async def test_an_oversized_frame_is_refused_on_its_header_while_another_client_works(
+    broker: Broker, queue: str
+) -> None:
+    gigabyte_frame = struct.pack(">IBBH", 1 << 30, 2, 0, 0)
+    async with others_go_on(broker, queue):
+        before = resident_bytes(broker.pid)
+        for header in (SASL_HEADER, AMQP_HEADER):
+            reader, writer = await asyncio.open_connection(HOST, broker.port)
+            writer.write(header + gigabyte_frame + b"x" * 100_000)
+            try:
+                while await asyncio.wait_for(reader.read(65_536), PATIENCE_S):
+                    pass
+            except ConnectionError:
+                pass  # Hung up on before it had said everything, which is as good.
+            writer.close()
+        assert resident_bytes(broker.pid) - before < 50_000_000
+
+
+@mission("M17")
+async def test_an_attach_without_a_token_is_refused_while_another_client_works(broker: Broker, queue: str) -> None:
+    async with others_go_on(broker, queue):
+        for wanted in ("sender", "receiver"):
+            stranger = await anonymous(broker)
+            with pytest.raises(RemoteError) as refused:
+                await (stranger.sender(queue) if wanted == "sender" else stranger.receiver(queue))
+            assert refused.value.condition == "amqp:unauthorized-access"
+            await stranger.close()
+
+
+async def test_a_wrong_key_is_refused_while_another_client_works(broker: Broker, queue: str) -> None:
+    async with others_go_on(broker, queue):
+        settings = Settings("thief", user="RootManageSharedAccessKey", password="guessed")
+        with pytest.raises(TandemError):
+            await Client.connect(HOST, broker.port, settings)
+        async with await connect(broker, "honest"):
+            pass
