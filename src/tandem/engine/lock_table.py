@@ -92,8 +92,10 @@ class LockTable:
         self._append(lock)
 
     def renew(self, lock: Lock, locked_until_ms: int) -> None:
-        lock.locked_until_ms = locked_until_ms
-        self._append(lock)
+        # In the same millisecond nothing changes, and one lock must not expire twice.
+        if lock.locked_until_ms != locked_until_ms:
+            lock.locked_until_ms = locked_until_ms
+            self._append(lock)
 
     def _append(self, lock: Lock) -> None:
         order = self._order

@@ -202,10 +202,8 @@ class Outlet:
         if generation != self.head.generation:
             return
         self.head.is_loading = False
+        # One that is not found any more has expired or was deleted: who did that has dropped it from the head.
         found = {message.sequence_number: message.stored for message in messages}
         for message in missing:
             message.stored = found.get(message.sequence_number)
-            if message.stored is None:
-                # Expired or deleted between question and answer.
-                self.head.drop(message.sequence_number)
         self.pump()

@@ -198,6 +198,8 @@ class Queue:
     def place(self, message: BrokeredMessage, row: int, properties: dict[str, object] | None) -> None:
         """Put a message into this queue, or where this queue forwards to. `row` is where it was, -1 if it is new."""
         queue = self
+        # Where it comes to, nobody has tried it yet.
+        message.delivery_count = 0
         if message.state != SCHEDULED:
             while queue.description.forward_to is not None:
                 if message.hop_count >= MAX_HOPS:
@@ -309,7 +311,6 @@ class Queue:
                 message.hop_count += 1
                 message.dead_letter_source = self.name
                 message.enqueue_sequence_number = message.enqueue_sequence_number or message.sequence_number
-                message.delivery_count = 0
                 message.state = 0
                 target._adopt(message)
                 target.place(message, row, properties)

@@ -101,15 +101,22 @@ class Sessions:
             return
         self._is_searching = True
         limit = len(self._accepted) + len(self._waiters)
-        self._subqueue.namespace.effects.queries.append(ReadySessionsQuery(self._subqueue.stream, limit, self._found))
 
-    def _found(self, session_ids: list[str]) -> None:
+        def answer(session_ids: list[str]) -> None:
+            self._found(session_ids, limit)
+
+        self._subqueue.namespace.effects.queries.append(ReadySessionsQuery(self._subqueue.stream, limit, answer))
+
+    def _found(self, session_ids: list[str], limit: int) -> None:
         self._is_searching = False
         for session_id in session_ids:
             if not self._waiters:
                 return
             if session_id not in self._accepted:
                 self._give(self._waiters.popleft().consumer, session_id)
+        if len(session_ids) == limit:
+            # Some of them were accepted by name since the question was asked: there may be more.
+            self._search()
 
     def publish(self, message: BrokeredMessage) -> None:
         """A message of a session is on disk."""
