@@ -65,7 +65,7 @@ PATIENCE_S: Final = 20.0
 SILENCE_S: Final = 0.4
 
 # How many features are under way at a time.
-AT_ONCE: Final = 8
+AT_ONCE: Final = 12
 
 TRANSPORTS: Final = ("tcp", "tls", "websocket")
 
