@@ -68,7 +68,7 @@ def test_everything_in_the_tree_can_be_imported_by_name() -> None:
 
 @spec("amqp:2.8.15", "amqp:2.8.16", "amqp:2.8.17", "amqp:2.8.18", "amqp:4.5.8")
 @every_protocol_error
-def test_each_protocol_error_has_a_condition_of_the_specification(kind: type[ProtocolError]) -> None:
+def test_each_protocol_error_has_a_condition_of_the_specification_or_of_the_service(kind: type[ProtocolError]) -> None:
     kinds = {
         "connection": {"forced", "framing-error", "redirect"},
         "session": {"window-violation", "errant-link", "handle-in-use", "unattached-handle"},
@@ -81,6 +81,12 @@ def test_each_protocol_error_has_a_condition_of_the_specification(kind: type[Pro
     )
     conditions = {f"amqp:{name}" for name in general.split()}
     conditions |= {f"amqp:{kind}:{name}" for kind, names in kinds.items() for name in names}
+    # Those of the service, which its SDKs tell apart.
+    service = (
+        "auth-failed server-busy timeout message-lock-lost session-lock-lost session-cannot-be-locked message-not-found "
+        "session-not-found entity-disabled entity-already-exists argument-error argument-out-of-range"
+    )
+    conditions |= {f"com.microsoft:{name}" for name in service.split()}
     assert kind.condition in conditions
 
 

@@ -78,12 +78,15 @@ class Head:
     def add_out_of_order(self, message: BrokeredMessage) -> None:
         """A message has become available, anew or again, that may be older than others. Beyond the cursor, it is
         found on disk."""
-        if message.sequence_number <= self.cursor:
-            heappush(self._returned, (message.sequence_number, message))
-        else:
-            self._leave_on_disk()
         if message.sequence_number <= self.floor:
             self.floor = message.sequence_number - 1
+        if message.sequence_number > self.cursor:
+            self._leave_on_disk()
+        elif len(self._returned) >= MAX_HEAD_MESSAGES:
+            # Dead letters come in any order and in any number: begin again with what is on disk.
+            self.clear()
+        else:
+            heappush(self._returned, (message.sequence_number, message))
 
     def _leave_on_disk(self) -> None:
         self.is_complete = False

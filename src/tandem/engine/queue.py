@@ -9,7 +9,7 @@ from tandem.addresses import SubQueue as SubQueueKind
 from tandem.engine.description import QueueDescription
 from tandem.engine.effects import ForgetDuplicates, PutQueue
 from tandem.engine.intake import Draft, message_id_of, partition_of, read_transfer, session_id_of
-from tandem.engine.message import NEVER_MS, SCHEDULED, SEQUENCE_MASK, BrokeredMessage
+from tandem.engine.message import ACTIVE, NEVER_MS, SCHEDULED, SEQUENCE_MASK, BrokeredMessage
 from tandem.engine.subqueue import SubQueue
 from tandem.errors import DecodeError, EntityDisabled, MessageSizeExceeded, QuotaExceeded, Scope
 from tandem.limits import MAX_HOPS, MAX_PAGE_MESSAGES, PARTITION_COUNT
@@ -180,7 +180,6 @@ class Queue:
         number = self._next_number()
         if target is None or reason is not None:
             message.sequence_number = number
-            message.enqueued_time_ms = self.namespace.now_ms
             self._bury(self.transfer_dead_letter_queue, message, -1, reason)
             return
         message.enqueue_sequence_number = number
@@ -240,24 +239,17 @@ class Queue:
     def _place_dead(self, message: BrokeredMessage, row: int, properties: dict[str, object]) -> None:
         """A message that came to this queue and cannot go on."""
         message.sequence_number = self._next_number()
-        message.enqueued_time_ms = self.namespace.now_ms
         self._bury(self.dead_letter_queue, message, row, properties)
 
     def _bury(
         self, graveyard: SubQueue, message: BrokeredMessage, row: int, properties: dict[str, object] | None
     ) -> None:
-        """Into a dead-letter queue, where messages have no session and do not expire."""
-        message.stream = graveyard.stream
-        message.session_id = None
-        message.expires_at_ms = NEVER_MS
-        message.state = 0
-        if row < 0:
-            graveyard.pending.add(message.sequence_number)
-            self._write(graveyard, message, row, properties)
-            return
-        message.stored = None
-        graveyard.record_move(row, message, properties)
-        graveyard.receive_dead_letter(message)
+        """Into a dead-letter queue instead of the place where it was to go. It may not be on disk yet, as one that was
+        scheduled and came due at once: it is available with the commit."""
+        message.enqueued_time_ms = self.namespace.now_ms
+        _make_dead(graveyard, message)
+        graveyard.pending.add(message.sequence_number)
+        self._write(graveyard, message, row, properties)
 
     def _write(
         self, subqueue: SubQueue, message: BrokeredMessage, row: int, properties: dict[str, object] | None
@@ -315,7 +307,10 @@ class Queue:
                 target._adopt(message)
                 target.place(message, row, properties)
                 return
-        self._bury(self.dead_letter_queue, message, row, properties)
+        _make_dead(self.dead_letter_queue, message)
+        message.stored = None
+        self.dead_letter_queue.record_move(row, message, properties)
+        self.dead_letter_queue.receive_dead_letter(message)
 
     def forward_backlog(self) -> None:
         """Messages that were here before forwarding was switched on go the way of all others."""
@@ -360,8 +355,8 @@ class Queue:
             PutQueue(self.number, self.description.to_fields(), self.created_at_ms, self.updated_at_ms)
         )
 
-    def on_time(self, now_ms: int) -> None:
-        """Forget message ids that are too old to be duplicated; and the whole queue, if nobody needs it."""
+    def on_time(self, now_ms: int) -> bool:
+        """Forget message ids that are too old to be duplicated; and the whole queue, if nobody needs it: then False."""
         if self.forget_at_ms <= now_ms:
             before_ms = now_ms - self.description.duplicate_detection_history_time_window_ms
             self.namespace.effects.changes.append(ForgetDuplicates(self.number, before_ms))
@@ -374,8 +369,9 @@ class Queue:
                 self.touch()
             if self.accessed_at_ms + idle_ms <= now_ms:
                 self.namespace.delete_queue(self)
-            else:
-                self.main.wake_at(self.accessed_at_ms + idle_ms)
+                return False
+            self.main.wake_at(self.accessed_at_ms + idle_ms)
+        return True
 
     @property
     def is_in_use(self) -> bool:
@@ -386,6 +382,14 @@ class Queue:
         if self.description.requires_duplicate_detection:
             self.forget_at_ms = self.namespace.now_ms + _FORGET_INTERVAL_MS
             self.main.wake_at(self.forget_at_ms)
+
+
+def _make_dead(graveyard: SubQueue, message: BrokeredMessage) -> None:
+    """In a dead-letter queue messages have no session and do not expire."""
+    message.stream = graveyard.stream
+    message.session_id = None
+    message.expires_at_ms = NEVER_MS
+    message.state = ACTIVE
 
 
 def _why_not(target: Queue | None, name: str, message: BrokeredMessage) -> dict[str, object] | None:

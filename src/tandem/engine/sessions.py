@@ -197,7 +197,8 @@ class Sessions:
         effects = self._subqueue.namespace.effects
 
         def answer(state: bytes | None) -> None:
-            self._subqueue.namespace.effects.reply(asker, (state,))
+            if not self._subqueue.is_gone(asker):
+                self._subqueue.namespace.effects.reply(asker, (state,))
 
         effects.queries.append(SessionStateQuery(self._subqueue.stream, session_id, answer))
 
@@ -207,6 +208,8 @@ class Sessions:
         subqueue.queue.check_state_size(0 if state is None else len(state))
 
         def answer(old: bytes | None) -> None:
+            if subqueue.is_gone(asker):
+                return
             by = len(state or b"") - len(old or b"")
             effects = subqueue.namespace.effects
             effects.stream_change(subqueue.stream).size_bytes += by
@@ -218,7 +221,8 @@ class Sessions:
 
     def list_sessions(self, updated_after_ms: int | None, skip: int, top: int, asker: object) -> None:
         def answer(session_ids: list[str]) -> None:
-            self._subqueue.namespace.effects.reply(asker, session_ids)
+            if not self._subqueue.is_gone(asker):
+                self._subqueue.namespace.effects.reply(asker, session_ids)
 
         limit = min(max(top, 1), MAX_SESSIONS_PER_PAGE)
         query = SessionListQuery(self._subqueue.stream, updated_after_ms, max(skip, 0), limit, answer)
@@ -231,6 +235,8 @@ class Sessions:
             if any(lock.is_enlisted for lock in session.outlet.locks.held.values()):
                 # A settlement is part of an open transaction: the lock lasts as long as that.
                 session.locked_until_ms = now_ms + _ENLISTED_MS
+                for lock in session.outlet.locks.held.values():
+                    lock.locked_until_ms = session.locked_until_ms
                 continue
             self._free(session)
             for lock in list(session.outlet.locks.held.values()):

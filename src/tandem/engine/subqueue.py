@@ -28,6 +28,7 @@ from tandem.errors import (
     MessageLockLost,
     MessageNotFound,
     NotAllowed,
+    NotFound,
     ProtocolError,
     Scope,
     SessionLockLost,
@@ -107,6 +108,14 @@ class SubQueue:
     @property
     def is_dead_letter(self) -> bool:
         return self.kind is not SubQueueKind.NONE
+
+    def is_gone(self, asker: object) -> bool:
+        """Whether the queue was deleted while a question was under way. Then the asker is told."""
+        if self.queue.is_dropped:
+            self.namespace.effects.reply(
+                asker, NotFound(f"The messaging entity '{self.queue.name}' could not be found. It was deleted.")
+            )
+        return self.queue.is_dropped
 
     # --- counts ---------------------------------------------------------------------------------------------
 
@@ -338,7 +347,8 @@ class SubQueue:
         numbers = [number & SEQUENCE_MASK for number in sequence_numbers]
 
         def answer(messages: list[BrokeredMessage]) -> None:
-            self._received_deferred(numbers, messages, deletes, session_id, asker)
+            if not self.is_gone(asker):
+                self._received_deferred(numbers, messages, deletes, session_id, asker)
 
         self.queue.touch()
         self.namespace.effects.queries.append(RowsQuery(self.stream, sorted(set(numbers)), answer))
@@ -386,6 +396,8 @@ class SubQueue:
         now_ms = self.namespace.now_ms
 
         def answer(messages: list[BrokeredMessage]) -> None:
+            if self.is_gone(asker):
+                return
             alive = [one for one in messages if one.state != ACTIVE or one.expires_at_ms > now_ms]
             visible = [one for one in alive if one.sequence_number not in self.pending]
             self.namespace.effects.reply(asker, [one.unlocked_payload() for one in visible])
@@ -401,6 +413,8 @@ class SubQueue:
         numbers = sorted({number & SEQUENCE_MASK for number in sequence_numbers})
 
         def answer(messages: list[BrokeredMessage]) -> None:
+            if self.is_gone(asker):
+                return
             scheduled = [message for message in messages if message.state == SCHEDULED]
             if len(scheduled) != len(numbers):
                 self.namespace.effects.reply(
@@ -430,6 +444,8 @@ class SubQueue:
         limit = min(count - deleted, MAX_PAGE_MESSAGES)
 
         def answer(messages: list[BrokeredMessage]) -> None:
+            if self.is_gone(asker):
+                return
             gone = deleted
             for message in messages:
                 if self._is_free(message):
@@ -475,8 +491,8 @@ class SubQueue:
         self._timer_ms = NEVER_MS
         if self.queue.is_dropped:
             return
-        if not self.is_dead_letter:
-            self.queue.on_time(now_ms)
+        if not self.is_dead_letter and not self.queue.on_time(now_ms):
+            return
         for lock in self.outlet.locks.take_expired(now_ms):
             self._failed(lock, None)
         if self.sessions is not None:
@@ -515,6 +531,8 @@ class SubQueue:
     def _activated(self, messages: list[BrokeredMessage]) -> None:
         """A scheduled message joins the queue as if it were sent now, and gets a new sequence number."""
         self._is_activating = False
+        if self.queue.is_dropped:
+            return
         for message in messages:
             self._change().add(message, -1)
             self.count(message, -1)
@@ -539,6 +557,8 @@ class SubQueue:
 
     def _expired(self, messages: list[BrokeredMessage]) -> None:
         self._is_expiring = False
+        if self.queue.is_dropped:
+            return
         for message in messages:
             if message.sequence_number > self.tail:
                 # It expired before it was on disk. Those before it are done; its commit brings us back to this one.
