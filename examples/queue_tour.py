@@ -888,6 +888,8 @@ def automatic_renewal_of_a_session_lock(queue: Queue) -> str:
         time.sleep(6)
         assert receiver.session.auto_renew_error is None
         receiver.complete_message(message)
+        # It would go on while the session is being closed.
+        renewer.close()
     return "a lock of 5 s was held for 6 s"
 
 

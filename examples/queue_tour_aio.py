@@ -753,6 +753,8 @@ async def automatic_renewal_of_a_session_lock(queue: Queue) -> str:
         await asyncio.sleep(6)
         assert receiver.session.auto_renew_error is None
         await receiver.complete_message(message)
+        # It would go on while the session is being closed.
+        await renewer.close()
     return "a lock of 5 s was held for 6 s"
 
 

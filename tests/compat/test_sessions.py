@@ -210,6 +210,8 @@ def test_the_automatic_renewal_of_the_sdk_keeps_a_session(bus: Bus) -> None:
         time.sleep(5.5)
         assert receiver.session.auto_renew_error is None
         receiver.complete_message(message)
+        # It would go on while the session is being closed.
+        renewer.close()
 
 
 def test_sessions_are_listed_while_they_have_messages_or_state(bus: Bus) -> None:

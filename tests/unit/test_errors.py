@@ -83,8 +83,8 @@ def test_each_protocol_error_has_a_condition_of_the_specification_or_of_the_serv
     conditions |= {f"amqp:{kind}:{name}" for kind, names in kinds.items() for name in names}
     # Those of the service, which its SDKs tell apart.
     service = (
-        "auth-failed server-busy timeout message-lock-lost session-lock-lost session-cannot-be-locked message-not-found "
-        "session-not-found entity-disabled entity-already-exists argument-error argument-out-of-range"
+        "auth-failed server-busy timeout message-lock-lost session-lock-lost session-cannot-be-locked "
+        "message-not-found session-not-found entity-disabled entity-already-exists argument-error argument-out-of-range"
     )
     conditions |= {f"com.microsoft:{name}" for name in service.split()}
     assert kind.condition in conditions
