@@ -1,0 +1,164 @@
+"""Deliberate bugs: each changes one place of the broker's source, and must be noticed by the simulation.
+
+A mutant names a function, a piece of its source, and what stands there instead. It works on the interpreted form only.
+"""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final, NamedTuple, cast
+
+from tandem.engine.head import Head
+from tandem.engine.lock_table import LockTable
+from tandem.engine.namespace import Namespace
+from tandem.engine.outlet import Outlet
+from tandem.engine.queue import Queue
+from tandem.engine.sessions import Sessions
+from tandem.engine.subqueue import SubQueue
+from tandem.engine.transactions import Transactions
+from tandem.server.runner import Runner
+from tandem.store.memory import MemoryStore
+
+__all__ = ["MUTANTS", "Mutant", "applied"]
+
+
+class Mutant(NamedTuple):
+    """One bug."""
+
+    name: str
+    owner: type
+    method: str
+    original: str
+    replacement: str
+
+
+MUTANTS: Final = (
+    # --- settling and locks
+    Mutant("delivery count does not rise", SubQueue, "_failed", "message.delivery_count += 1", "pass"),
+    Mutant("one delivery too many", SubQueue, "_failed", "message.delivery_count >= limit", "message.delivery_count > limit"),
+    Mutant("expired lock is honoured", SubQueue, "check", "lock.locked_until_ms <= self.namespace.now_ms", "False"),
+    Mutant("completed, not removed", SubQueue, "complete", "self.remove(lock.message)", "pass"),
+    Mutant("removed, not counted", SubQueue, "remove", "self.count(message, -1)", "pass"),
+    Mutant("removed, not counted on disk", SubQueue, "remove", "effects.stream_change(self.stream).add(message, -1)", "pass"),
+    Mutant(
+        "given back twice",
+        SubQueue,
+        "_give_back",
+        "lock.outlet.head.add_out_of_order(message)\n            self.namespace",
+        "lock.outlet.head.add(message)\n            lock.outlet.head._ready.append(message)\n            self.namespace",
+    ),
+    Mutant("not given back", SubQueue, "_give_back", "if message.state != ACTIVE:", "if True:"),
+    Mutant("released is failed", SubQueue, "release", "self._give_back(lock)", "self._give_back_failed(lock)"),
+    Mutant("lock without a timer", Outlet, "lock", "subqueue.wake_at(locked_until_ms)", "pass"),
+    Mutant("renewed lock expires as before", LockTable, "renew", "self._append(lock)", "pass"),
+    Mutant("locked message read again", Head, "fill", "if message.sequence_number not in taken:", "if True:"),
+    # --- the head
+    Mutant("head lost with the last receiver", Head, "clear", "self.cursor = self.floor", "pass"),
+    Mutant("head complete for ever", Head, "_leave_on_disk", "self.is_complete = False", "pass"),
+    Mutant("returned message lost", Head, "add_out_of_order", "if message.sequence_number > self.cursor:", "if True:"),
+    Mutant(
+        "overtaken message lost",
+        Namespace,
+        "committed",
+        "sorted([*effects.appended, *effects.moved], key=_row)",
+        "[*effects.appended, *effects.moved]",
+    ),
+    Mutant("tail off by one", Outlet, "load", "head.cursor, subqueue.tail, limit", "head.cursor, subqueue.tail + 1, limit"),
+    Mutant("expired message delivered", Outlet, "pump", "message.expires_at_ms <= now_ms", "False"),
+    Mutant("received, not deleted", Outlet, "_hand_out", "self.subqueue.remove(message)", "pass"),
+    Mutant("drain unanswered", Outlet, "_drain", "self._drained(consumer)", "pass"),
+    # --- time
+    Mutant("scheduled too early", SubQueue, "_activate", "self.namespace.now_ms,", "self.namespace.now_ms + 1_000,"),
+    Mutant("schedule lost at restart", SubQueue, "restore", "if active or scheduled:", "if False:"),
+    Mutant("deferred forgotten at restart", SubQueue, "restore", "self.deferred_count = deferred", "pass"),
+    Mutant("expired unseen", SubQueue, "_expired", "self.expire(message)", "pass"),
+    Mutant("time to live of the queue ignored", Queue, "_limit_time_to_live", "default_ms < limit_ms", "False"),
+    # --- sending
+    Mutant("number given twice", Queue, "_next_number", "change.next_sequence_number = number + 1", "pass"),
+    Mutant("hops uncounted", Queue, "place", "message.hop_count += 1", "message.hop_count += 2"),
+    Mutant("duplicate missed", MemoryStore, "_is_duplicate", "is_new = False", "pass"),
+    Mutant("duplicates forgotten too early", Queue, "on_time", "now_ms - self.description", "now_ms - 0 * self.description"),
+    Mutant("size of what is pending", Namespace, "committed", "queue.pending_bytes -= message.size_bytes", "pass"),
+    # --- sessions
+    Mutant("session given twice", Sessions, "accept", "elif session_id in self._accepted:", "elif False:"),
+    Mutant("session lock never ends", Sessions, "on_time", "one.locked_until_ms <= now_ms", "False"),
+    Mutant("waiter never told", Sessions, "on_time", "waiter.deadline_ms <= now_ms", "False"),
+    Mutant("session state lost", Sessions, "set_state", "effects.changes.append(", "effects.changes.copy().append("),
+    Mutant("session left, its messages failed", Sessions, "close", "self._subqueue.release(lock)", "self._subqueue.fail(lock)"),
+    # --- transactions
+    Mutant("half a transaction", Transactions, "discharge", "in transaction.sends:", "in transaction.sends[1:]:"),
+    Mutant("rolled back, done all the same", Transactions, "discharge", "if is_failed:", "if False:"),
+    Mutant("enlisted lock expires", LockTable, "take_expired", "if not lock.is_enlisted:", "if True:"),
+    # --- runner and disk
+    Mutant(
+        "acknowledged before the commit",
+        Runner,
+        "_write",
+        "return has_writes",
+        "for done in self._batch:\n"
+        "            for asker, answer in done.replies:\n"
+        "                asker.release(answer)\n"
+        "            done.replies = []\n"
+        "        return has_writes",
+    ),
+    Mutant(
+        "handed out before the commit",
+        Runner,
+        "_write",
+        "return has_writes",
+        "for done in self._batch:\n"
+        "            for message in done.handed_out:\n"
+        "                message.consumer.context.hand_out(message)\n"
+        "            done.handed_out = []\n"
+        "        return has_writes",
+    ),
+    Mutant(
+        "visible before the commit",
+        Runner,
+        "_write_decided",
+        "self._duplicates.update(self._store.write(effects))",
+        "self.namespace.committed(effects, self._store.write(effects))\n            effects.appended = []",
+    ),
+    Mutant(
+        "asked before written",
+        Runner,
+        "_write",
+        "has_writes = self._write_decided() or has_writes",
+        "has_writes = (not self._queries and self._write_decided()) or has_writes",
+    ),
+    Mutant("commit that is none", MemoryStore, "commit", "self._notes.clear()", "pass"),
+    Mutant("removal lost on disk", MemoryStore, "write", "for row in effects.removed:", "for row in effects.removed[1:]:"),
+)
+
+
+def _give_back_failed(self: SubQueue, lock: object) -> None:
+    """What one of the mutants calls: a release that counts as a failure."""
+    from tandem.engine.lock_table import Lock
+
+    assert isinstance(lock, Lock)
+    lock.message.delivery_count += 1
+    self._give_back(lock)
+
+
+@contextmanager
+def applied(mutant: Mutant) -> Iterator[None]:
+    """The broker with this bug, for a while."""
+    original = cast("Callable[..., object]", getattr(mutant.owner, mutant.method))
+    source = textwrap.dedent(inspect.getsource(original))
+    pieces = textwrap.indent(source, "    ").count(mutant.original)
+    if pieces != 1:
+        raise LookupError(f"{mutant.name}: {mutant.original!r} is {pieces} times in {mutant.owner.__name__}.{mutant.method}")
+    # Indented as in its class, so that replacements of several lines can be written as they stand there.
+    changed = textwrap.dedent(textwrap.indent(source, "    ").replace(mutant.original, mutant.replacement))
+    scope: dict[str, Callable[..., object]] = {}
+    exec(compile(changed, f"<{mutant.name}>", "exec"), original.__globals__, scope)
+    setattr(mutant.owner, mutant.method, scope[mutant.method])
+    SubQueue._give_back_failed = _give_back_failed  # type: ignore[attr-defined] # for one of the mutants only
+    try:
+        yield
+    finally:
+        setattr(mutant.owner, mutant.method, original)
+        del SubQueue._give_back_failed  # type: ignore[attr-defined]

@@ -1,0 +1,216 @@
+"""Transactions: all of it, or nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from tandem.engine.lock_table import Lock
+from tandem.engine.queue import Queue
+from tandem.engine.transactions import Transaction
+from tandem.errors import (
+    MessageLockLost,
+    NotAllowed,
+    QuotaExceeded,
+    TransactionRollback,
+    TransactionTimeout,
+    TransactionUnknownId,
+)
+from tandem.limits import MAX_MESSAGES_PER_TRANSACTION, MAX_TRANSACTIONS_PER_CONNECTION, TRANSACTION_TIMEOUT_MS
+from tests.unit.engine_desk import Desk, payload
+
+
+def declare(desk: Desk) -> Transaction:
+    return desk.namespace.transactions.declare("owner")
+
+
+def discharge(desk: Desk, transaction: Transaction, *, is_failed: bool = False) -> None:
+    desk.namespace.transactions.discharge(transaction.identifier, "owner", is_failed)
+    desk.flush()
+
+
+def send(transaction: Transaction, queue: Queue, *messages: bytes) -> None:
+    for message in messages:
+        transaction.send(queue, queue.read(message, 0))
+
+
+def locked(desk: Desk, queue: Queue) -> Lock:
+    desk.send(queue, payload("locked"))
+    desk.receiver(queue.main, credit=1)
+    (lock,) = desk.take()
+    return lock
+
+
+def test_what_is_sent_in_a_transaction_is_there_with_its_discharge() -> None:
+    desk = Desk()
+    queue = desk.queue()
+    transaction = declare(desk)
+    send(transaction, queue, payload("a"), payload("b"))
+    desk.flush()
+    assert desk.peek(queue.main) == []
+    discharge(desk, transaction)
+    assert desk.peek(queue.main) == ["a", "b"]
+
+
+def test_what_is_settled_in_a_transaction_is_done_with_its_discharge() -> None:
+    desk = Desk()
+    queue, results = desk.queue(), desk.queue("results")
+    lock = locked(desk, queue)
+    transaction = declare(desk)
+    transaction.settle(lock, lambda: queue.main.complete(lock))
+    send(transaction, results, payload("result"))
+    assert queue.main.active_count == 1
+    discharge(desk, transaction)
+    assert (queue.main.active_count, results.main.active_count) == (0, 1)
+
+
+def test_a_transaction_that_fails_leaves_everything_as_it_was() -> None:
+    desk = Desk()
+    queue = desk.queue()
+    lock = locked(desk, queue)
+    transaction = declare(desk)
+    transaction.settle(lock, lambda: queue.main.complete(lock))
+    send(transaction, queue, payload("a"))
+    discharge(desk, transaction, is_failed=True)
+    assert desk.peek(queue.main) == ["locked"]
+    queue.main.complete(lock)
+    desk.flush()
+    assert queue.main.active_count == 0
+
+
+def test_a_transaction_is_on_disk_as_a_whole_or_not_at_all() -> None:
+    desk = Desk()
+    queue = desk.queue()
+    lock = locked(desk, queue)
+    transaction = declare(desk)
+    transaction.settle(lock, lambda: queue.main.complete(lock))
+    send(transaction, queue, payload("a"))
+    desk.namespace.transactions.discharge(transaction.identifier, "owner", False)
+    effects = desk.namespace.effects
+    assert (len(effects.removed), len(effects.appended)) == (1, 1)
+    desk.write()
+    desk.restart()
+    assert desk.peek(desk.namespace.get("orders").main) == ["locked"]
+
+
+def test_a_lock_lasts_as_long_as_the_transaction_that_uses_it() -> None:
+    desk = Desk()
+    queue = desk.queue(lock_duration_ms=1_000)
+    lock = locked(desk, queue)
+    transaction = declare(desk)
+    transaction.settle(lock, lambda: queue.main.complete(lock))
+    desk.advance(60_000)
+    discharge(desk, transaction)
+    assert queue.main.active_count == 0
+
+
+def test_a_lock_that_is_over_when_its_transaction_fails_has_failed_itself() -> None:
+    desk = Desk()
+    queue = desk.queue(lock_duration_ms=1_000)
+    lock = locked(desk, queue)
+    transaction = declare(desk)
+    transaction.settle(lock, lambda: queue.main.complete(lock))
+    desk.advance(60_000)
+    discharge(desk, transaction, is_failed=True)
+    desk.receiver(queue.main)
+    assert [one.message.delivery_count for one in desk.take()] == [1]
+
+
+def test_a_message_is_settled_by_one_transaction_only() -> None:
+    desk = Desk()
+    queue = desk.queue()
+    lock = locked(desk, queue)
+    declare(desk).settle(lock, lambda: queue.main.complete(lock))
+    with pytest.raises(NotAllowed, match="by a transaction already"):
+        declare(desk).settle(lock, lambda: queue.main.complete(lock))
+
+
+def test_a_lock_that_is_over_cannot_be_part_of_a_transaction() -> None:
+    desk = Desk()
+    queue = desk.queue(lock_duration_ms=1_000)
+    lock = locked(desk, queue)
+    desk.advance(1_000)
+    with pytest.raises(MessageLockLost):
+        declare(desk).settle(lock, lambda: queue.main.complete(lock))
+
+
+def test_a_transaction_with_a_part_that_cannot_be_done_does_nothing() -> None:
+    desk = Desk()
+    queue, doomed = desk.queue(), desk.queue("doomed")
+    lock = locked(desk, queue)
+    transaction = declare(desk)
+    transaction.settle(lock, lambda: queue.main.complete(lock))
+    send(transaction, doomed, payload("a"))
+    desk.namespace.delete_queue(doomed)
+    with pytest.raises(TransactionRollback, match="was deleted"):
+        discharge(desk, transaction)
+    assert queue.main.active_count == 1
+    queue.main.complete(lock)
+
+
+def test_a_transaction_whose_message_was_settled_by_others_does_nothing() -> None:
+    desk = Desk()
+    queue = desk.queue()
+    lock = locked(desk, queue)
+    transaction = declare(desk)
+    transaction.settle(lock, lambda: queue.main.complete(lock))
+    send(transaction, queue, payload("a"))
+    queue.main.complete(lock)
+    with pytest.raises(TransactionRollback):
+        discharge(desk, transaction)
+    desk.flush()
+    assert queue.main.active_count == 0
+
+
+def test_a_transaction_has_at_most_a_hundred_messages() -> None:
+    desk = Desk()
+    queue = desk.queue()
+    transaction = declare(desk)
+    send(transaction, queue, *[payload("a")] * MAX_MESSAGES_PER_TRANSACTION)
+    with pytest.raises(NotAllowed, match="at most 100 messages, this one 101"):
+        send(transaction, queue, payload("b"))
+
+
+def test_a_transaction_is_rolled_back_for_its_age_and_its_owner_is_told_why() -> None:
+    desk = Desk()
+    queue = desk.queue(lock_duration_ms=1_000)
+    lock = locked(desk, queue)
+    transaction = declare(desk)
+    transaction.settle(lock, lambda: queue.main.complete(lock))
+    send(transaction, queue, payload("a"))
+    desk.advance(TRANSACTION_TIMEOUT_MS)
+    with pytest.raises(TransactionTimeout):
+        discharge(desk, transaction)
+    with pytest.raises(TransactionUnknownId):
+        discharge(desk, transaction)
+    assert desk.peek(queue.main) == ["locked"]
+    desk.receiver(queue.main)
+    assert len(desk.take()) == 1
+
+
+def test_a_transaction_belongs_to_its_owner() -> None:
+    desk = Desk()
+    transaction = declare(desk)
+    with pytest.raises(TransactionUnknownId):
+        desk.namespace.transactions.discharge(transaction.identifier, "somebody else", False)
+    discharge(desk, transaction)
+
+
+def test_the_transactions_of_an_owner_that_left_are_rolled_back() -> None:
+    desk = Desk()
+    queue = desk.queue()
+    lock = locked(desk, queue)
+    transaction = declare(desk)
+    transaction.settle(lock, lambda: queue.main.complete(lock))
+    desk.namespace.transactions.roll_back_of("owner")
+    with pytest.raises(TransactionUnknownId):
+        discharge(desk, transaction)
+    queue.main.complete(lock)
+
+
+def test_an_owner_has_a_bounded_number_of_open_transactions() -> None:
+    desk = Desk()
+    for _ in range(MAX_TRANSACTIONS_PER_CONNECTION):
+        declare(desk)
+    with pytest.raises(QuotaExceeded, match="at most 100 are allowed"):
+        declare(desk)
+    desk.namespace.transactions.declare("somebody else")
