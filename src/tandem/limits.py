@@ -164,7 +164,8 @@ MAX_PEEK_MESSAGES: Final = 1_000
 # Bytes. What one call of peek answers at most: a response is one message.
 MAX_PEEK_BYTES: Final = 4_194_304
 
-# Hops. How often a message is forwarded before it is dead-lettered: a ring of queues must not turn for ever. Service: 4.
+# Hops. How often a message is forwarded before it is dead-lettered: a ring of queues must not turn for ever.
+# Service: 4.
 MAX_HOPS: Final = 4
 
 # Partitions. Of a partitioned queue. Service: 16.

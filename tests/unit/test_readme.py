@@ -39,7 +39,9 @@ def test_the_example_for_the_official_sdk_relays_a_message(tmp_path: Path, capsy
     assert capsys.readouterr().out == "a table, four chairs\n"
 
 
-def test_the_first_example_of_the_library_is_a_server_that_our_client_can_send_to(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_first_example_of_the_library_is_a_server_that_our_client_can_send_to(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     from tandem.amqp import ACCEPTED, Connection, DispositionReceived, Event, Role, Settings, Target
 
     names: dict[str, object] = {}
