@@ -63,8 +63,12 @@ check: setup ## format, lint, types, layers, generated docs
 	$(BIN)/lint-imports
 	$(PY) -m tools.generate_docs --check
 
+# The official SDKs sleep most of the time that their tests take: those run beside the others, and are shown after them.
 test: setup peers ## all tests, then those of tandem.amqp again in the interpreted form, with their coverage
-	$(PY) -m pytest -q tests
+	@mkdir -p build
+	@$(PY) -m pytest -q tests/compat > build/compat.log 2>&1 & compat=$$!; status=0; \
+	$(PY) -m pytest -q tests --ignore tests/compat || status=$$?; \
+	wait $$compat || status=$$?; cat build/compat.log; exit $$status
 	TANDEM_PURE=1 $(PY) -m pytest -q -m hypothesis $(CORE_TESTS)
 	@$(MAKE) --no-print-directory coverage
 

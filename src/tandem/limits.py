@@ -165,7 +165,7 @@ MAX_PEEK_MESSAGES: Final = 1_000
 MAX_PEEK_BYTES: Final = 4_194_304
 
 # Hops. How often a message is forwarded before it is dead-lettered: a ring of queues must not turn for ever.
-# Service: 4.
+# Service: 4 hops.
 MAX_HOPS: Final = 4
 
 # Partitions. Of a partitioned queue. Service: 16.
