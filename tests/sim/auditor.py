@@ -7,6 +7,7 @@ forwards. What was asked for and not decided is found as well. Nothing is taken 
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from tandem.engine.description import QueueDescription
@@ -77,10 +78,18 @@ class Auditor:
         self._notices = effects.notices
         self._noticed = 0
         self._appended = self._changed = self._removed = self._handed_out = self._replied = self._delivered = 0
-        for part in (self.sends, self.settling, self.dropping, self.session_states, self.deleting):
-            part.clear()
-        for part in (self.descriptions, self.cancelled, self.taken, self.handed, self._unjudged, self._forgotten):
-            part.clear()
+        # Each by itself: mypy has no name for what they have in common.
+        self.sends.clear()
+        self.settling.clear()
+        self.dropping.clear()
+        self.session_states.clear()
+        self.deleting.clear()
+        self.descriptions.clear()
+        self.cancelled.clear()
+        self.taken.clear()
+        self.handed.clear()
+        self._unjudged.clear()
+        self._forgotten.clear()
 
     # --- reading effects ------------------------------------------------------------------------------------
 
@@ -159,11 +168,10 @@ class Auditor:
             for lock in locks:
                 self._judge_delivery(lock)
             return handed
-        given: list[tuple[int, int, HandedOut | Lock]] = []
-        for item in handed:
-            given.append((item.consumer.subqueue.stream, int.from_bytes(item.tag[8:], "big"), item))
-        for lock in locks:
-            given.append((lock.outlet.subqueue.stream, lock.message.sequence_number, lock))
+        given: list[tuple[int, int, HandedOut | Lock]] = [
+            (item.consumer.subqueue.stream, int.from_bytes(item.tag[8:], "big"), item) for item in handed
+        ]
+        given += [(lock.outlet.subqueue.stream, lock.message.sequence_number, lock) for lock in locks]
         for _, _, one in sorted(given, key=_place):
             if isinstance(one, Lock):
                 self._judge_delivery(one)
@@ -186,7 +194,8 @@ class Auditor:
         entry = self.ledger.by_row.get(row)
         if entry is None:
             raise Violation(
-                "every message has one place", f"the engine writes to row {row >> 44}/{row & (1 << 44) - 1}, where none is"
+                "every message has one place",
+                f"the engine writes to row {row >> 44}/{row & (1 << 44) - 1}, where none is",
             )
         return entry
 
@@ -226,7 +235,9 @@ class Auditor:
         ledger.await_commit(entry)
         self._compare(entry, message)
         if (message.duplicate_keys or []) != keys:
-            raise Violation("duplicates are told by their keys", f"{message.duplicate_keys} instead of {keys} of {entry}")
+            raise Violation(
+                "duplicates are told by their keys", f"{message.duplicate_keys} instead of {keys} of {entry}"
+            )
         self._unjudged[entry.row] = (entry, uid)
 
     def _keys(self, books: list[Book], intent: SendIntent, *, is_sent: bool) -> list[DuplicateKey]:
@@ -307,9 +318,22 @@ class Auditor:
             entry.due_ms,
         )
         if actual != expected:
-            names = ("stream", "number", "state", "delivery count", "session", "size", "hops", "enqueued", "expiry", "due")
+            names = (
+                "stream",
+                "number",
+                "state",
+                "delivery count",
+                "session",
+                "size",
+                "hops",
+                "enqueued",
+                "expiry",
+                "due",
+            )
             wrong = [f"{name} {a} instead of {e}" for name, a, e in zip(names, actual, expected, strict=True) if a != e]
-            raise Violation(_INVARIANT_OF.get(wrong[0].split(" ")[0], "a message is kept as it is"), f"{entry}: {wrong}")
+            raise Violation(
+                _INVARIANT_OF.get(wrong[0].split(" ")[0], "a message is kept as it is"), f"{entry}: {wrong}"
+            )
 
     # --- messages that change -------------------------------------------------------------------------------
 
@@ -328,7 +352,9 @@ class Auditor:
         elif isinstance(change, PutQueue):
             description = self.descriptions.pop(str(change.fields["name"]))
             if description.to_fields() != change.fields:
-                raise Violation("queues are what they were made", f"{change.fields} instead of {description.to_fields()}")
+                raise Violation(
+                    "queues are what they were made", f"{change.fields} instead of {description.to_fields()}"
+                )
             ledger.put_queue(change.number, description, self._now())
         elif isinstance(change, ForgetDuplicates):
             window_ms = ledger.books[change.queue_number].description.duplicate_detection_history_time_window_ms
@@ -497,7 +523,9 @@ class Auditor:
         """A message that was received and deleted goes out."""
         uid, position = self.handed.pop(item.tag)
         if position > self.ledger.committed_position:
-            raise Violation("receive-and-delete hands out once", f"message {uid} went out before its removal was on disk")
+            raise Violation(
+                "receive-and-delete hands out once", f"message {uid} went out before its removal was on disk"
+            )
         if uid in self.handed_ever:
             raise Violation("receive-and-delete hands out once", f"message {uid} was handed out twice")
         self.handed_ever.add(uid)
@@ -520,7 +548,9 @@ class Auditor:
         entry = ledger.entries.get(uid)
         if entry is None:
             fate = ledger.fates.get(uid, "unknown")
-            raise Violation("nothing completed and acknowledged is seen again", f"message {uid} is {fate}, and delivered")
+            raise Violation(
+                "nothing completed and acknowledged is seen again", f"message {uid} is {fate}, and delivered"
+            )
         if entry.stream != receiver.stream or entry.state != ACTIVE:
             raise Violation("a message is delivered from where it is", f"{entry} to a receiver of {receiver.stream}")
         if entry.lock is not None or uid in self.taken:
@@ -570,14 +600,16 @@ class Auditor:
         else:
             until_ms = self._now() + ledger.books[entry.stream >> 2].description.lock_duration_ms
         if lock.locked_until_ms != until_ms and not (hold is not None and hold.was_enlisted):
-            raise Violation("a lock lasts as long as it was promised", f"{lock.locked_until_ms} not {until_ms}: {entry}")
+            raise Violation(
+                "a lock lasts as long as it was promised", f"{lock.locked_until_ms} not {until_ms}: {entry}"
+            )
         entry.lock = lock
         entry.until_ms = until_ms
         entry.holder = hold if hold is not None else receiver
 
     # --- duplicates -----------------------------------------------------------------------------------------
 
-    def judge_duplicates(self, effects: Effects, duplicates: set[int]) -> None:
+    def judge_duplicates(self, effects: Effects, duplicates: Collection[int]) -> None:
         """A batch was written, and these of its messages were not, for being duplicates."""
         ledger = self.ledger
         for message in effects.appended:
@@ -598,13 +630,15 @@ class Auditor:
                 is_new = is_new and message.row not in duplicates
             elif is_new != (message.row not in duplicates):
                 what = "appears twice" if not is_new else "was taken for one"
-                raise Violation("duplicates within the window appear once", f"message {uid}, {entry.duplicate_keys}, {what}")
+                raise Violation(
+                    "duplicates within the window appear once", f"message {uid}, {entry.duplicate_keys}, {what}"
+                )
             if not is_new and entry.stream >= 0:
                 ledger.remove(entry, "a duplicate")
         for change in self._forgotten:
-            for key, seen in list(ledger.seen.items()):
-                if cast("tuple[int, str]", key)[0] == change.queue_number and cast("int", seen) <= change.before_ms:
-                    ledger.put(ledger.seen, key, None)
+            for place, seen in list(ledger.seen.items()):
+                if cast("tuple[int, str]", place)[0] == change.queue_number and cast("int", seen) <= change.before_ms:
+                    ledger.put(ledger.seen, place, None)
         self._forgotten.clear()
 
 

@@ -82,7 +82,11 @@ def _show(catches: list[Catch]) -> None:
     table = Table("mutant", "broken promise", "seeds", "steps", "seconds")
     for catch in catches:
         table.add_row(
-            catch.mutant, catch.invariant or "[bold]survived", f"{catch.seeds}", f"{catch.steps:,}", f"{catch.seconds:.1f}"
+            catch.mutant,
+            catch.invariant or "[bold]survived",
+            f"{catch.seeds}",
+            f"{catch.steps:,}",
+            f"{catch.seconds:.1f}",
         )
     Console(width=120).print(table)
 
@@ -97,7 +101,8 @@ def main() -> int:
     if form() == "compiled":
         # Compiled classes cannot be changed.
         environment = {**os.environ, PURE_VARIABLE: "1"}
-        return subprocess.run([sys.executable, "-m", "tests.sim.canaries", *sys.argv[1:]], env=environment).returncode
+        command = [sys.executable, "-m", "tests.sim.canaries", *sys.argv[1:]]
+        return subprocess.run(command, env=environment, check=False).returncode
     chosen = [mutant for mutant in MUTANTS if arguments.only is None or arguments.only in mutant.name]
     catches = []
     for mutant in chosen:

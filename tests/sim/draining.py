@@ -54,7 +54,7 @@ def _let_time_pass(world: World) -> None:
     due = [entry.due_ms for entry in world.ledger.entries.values() if entry.state == SCHEDULED]
     locked = [entry.until_ms for entry in world.ledger.entries.values() if entry.lock is not None]
     if due or locked:
-        world.clock.time_ms = max(world.now_ms, max(due + locked))
+        world.clock.time_ms = max([world.now_ms, *due, *locked])
         world.rest()
 
 
@@ -133,4 +133,3 @@ def _receive_deferred(world: World, stream: int, session_id: str | None) -> None
 
     world.turn([receive])
     world.rest()
-

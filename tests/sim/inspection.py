@@ -126,9 +126,9 @@ def _inspect_waiter(world: World, stream: int, until_ms: int) -> None:
     if until_ms <= world.now_ms:
         raise Violation("a receiver that waits for a session is answered", f"one of {stream} waits since {until_ms}")
     for entry in world.ledger.entries.values():
-        if entry.stream == stream and entry.state == ACTIVE and entry.session_id is not None:
-            if (stream, entry.session_id) not in world.ledger.holds:
-                raise Violation("a receiver that waits for a session is answered", f"{entry} is free")
+        is_of_session = entry.stream == stream and entry.state == ACTIVE and entry.session_id is not None
+        if is_of_session and (stream, entry.session_id) not in world.ledger.holds:
+            raise Violation("a receiver that waits for a session is answered", f"{entry} is free")
 
 
 def _inspect_memory(world: World) -> None:
@@ -146,7 +146,9 @@ def _inspect_outlet(outlet: Outlet) -> None:
     if len(head._ready) > MAX_HEAD_MESSAGES or head._ready_bytes > 2 * MAX_HEAD_BYTES + largest:
         raise Violation("memory is bounded", f"{len(head._ready)} messages of {head._ready_bytes} bytes in a head")
     if len(head._returned) > MAX_HEAD_MESSAGES or len(head._dropped) > len(head._ready) + len(head._returned):
-        raise Violation("memory is bounded", f"{len(head._returned)} returned and {len(head._dropped)} dropped in a head")
+        raise Violation(
+            "memory is bounded", f"{len(head._returned)} returned and {len(head._dropped)} dropped in a head"
+        )
     if len(outlet.locks._order) > 2 * len(outlet.locks.held) + 4_096:
         raise Violation("memory is bounded", f"{len(outlet.locks._order)} entries for {len(outlet.locks.held)} locks")
 

@@ -263,8 +263,8 @@ class Ledger:
         for entry in self.entries.values():
             entry.unlock()
             self.make_available(entry)
-        for number in [one for one in self.books if one not in self.queues]:
-            del self.books[number]
+        for gone in [one for one in self.books if one not in self.queues]:
+            del self.books[gone]
         for number, description in self.queues.items():
             assert isinstance(number, int)
             assert isinstance(description, QueueDescription)
@@ -421,7 +421,9 @@ class Ledger:
             assert isinstance(key, tuple)
             assert isinstance(state, bytes)
             counts[key[0]][3] += len(state)
-        return {stream: Totals(line[ACTIVE], line[DEFERRED], line[SCHEDULED], line[3]) for stream, line in counts.items()}
+        return {
+            stream: Totals(line[ACTIVE], line[DEFERRED], line[SCHEDULED], line[3]) for stream, line in counts.items()
+        }
 
     # --- where messages go ----------------------------------------------------------------------------------
 

@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING, Final, cast
 
 from tandem.engine.description import EntityStatus, QueueDescription
 from tandem.engine.message import SEQUENCE_MASK
-from tandem.errors import ArgumentError, NotAllowed, NotFound, ProtocolError, QuotaExceeded, TransactionRollback
-from tandem.errors import TransactionTimeout, TransactionUnknownId
+from tandem.errors import (
+    ArgumentError,
+    NotAllowed,
+    NotFound,
+    ProtocolError,
+    QuotaExceeded,
+    TransactionRollback,
+    TransactionTimeout,
+    TransactionUnknownId,
+)
 from tests.sim.clients import Ask, Connection, SimTransaction
 from tests.sim.ledger import MAIN, Book, Hold, Violation
 from tests.sim.receiving import close_receiver, expected_peek, is_lock_valid, leave_sessions, pick_lock, settlement
@@ -251,7 +259,9 @@ def discharge(world: World) -> None:
     ledger, auditor = world.ledger, world.auditor
     numbers = {intent.number for intent in transaction.sends}
     is_possible = is_possible and all(number in ledger.books for number in numbers)
-    is_tight = world.namespace.is_disk_full or any(number in ledger.books and ledger.is_full(ledger.books[number], 200_000) for number in numbers)
+    is_tight = world.namespace.is_disk_full or any(
+        number in ledger.books and ledger.is_full(ledger.books[number], 200_000) for number in numbers
+    )
     if not is_failed and is_possible:
         for entry, _, how in transaction.settlements:
             auditor.settling[entry.uid] = how
@@ -319,9 +329,7 @@ def _describe(world: World, name: str, requires_session: bool, old: Book | None)
             name,
             lock_duration_ms=_LOCK_DURATIONS_MS[int(random() * len(_LOCK_DURATIONS_MS))],
             max_size_in_megabytes=1 if random() < world.profile.small_share else 1_024,
-            requires_duplicate_detection=(
-                fixed.requires_duplicate_detection if fixed is not None else random() < 0.25
-            ),
+            requires_duplicate_detection=(fixed.requires_duplicate_detection if fixed is not None else random() < 0.25),
             requires_session=requires_session,
             default_message_time_to_live_ms=(
                 _LIVES_MS[int(random() * len(_LIVES_MS))] if random() < world.profile.expiring_share / 2 else None

@@ -38,17 +38,30 @@ class Mutant(NamedTuple):
 MUTANTS: Final = (
     # --- settling and locks
     Mutant("delivery count does not rise", SubQueue, "_failed", "message.delivery_count += 1", "pass"),
-    Mutant("one delivery too many", SubQueue, "_failed", "message.delivery_count >= limit", "message.delivery_count > limit"),
+    Mutant(
+        "one delivery too many",
+        SubQueue,
+        "_failed",
+        "message.delivery_count >= limit",
+        "message.delivery_count > limit",
+    ),
     Mutant("expired lock is honoured", SubQueue, "check", "lock.locked_until_ms <= self.namespace.now_ms", "False"),
     Mutant("completed, not removed", SubQueue, "complete", "self.remove(lock.message)", "pass"),
     Mutant("removed, not counted", SubQueue, "remove", "self.count(message, -1)", "pass"),
-    Mutant("removed, not counted on disk", SubQueue, "remove", "effects.stream_change(self.stream).add(message, -1)", "pass"),
+    Mutant(
+        "removed, not counted on disk",
+        SubQueue,
+        "remove",
+        "effects.stream_change(self.stream).add(message, -1)",
+        "pass",
+    ),
     Mutant(
         "given back twice",
         SubQueue,
         "_give_back",
         "lock.outlet.head.add_out_of_order(message)\n            self.namespace",
-        "lock.outlet.head.add(message)\n            lock.outlet.head._ready.append(message)\n            self.namespace",
+        "lock.outlet.head.add(message)\n            lock.outlet.head._ready.append(message)\n"
+        "            self.namespace",
     ),
     Mutant("not given back", SubQueue, "_give_back", "if message.state != ACTIVE:", "if True:"),
     Mutant("released is failed", SubQueue, "release", "self._give_back(lock)", "self._give_back_failed(lock)"),
@@ -66,7 +79,9 @@ MUTANTS: Final = (
         "sorted([*effects.appended, *effects.moved], key=_row)",
         "[*effects.appended, *effects.moved]",
     ),
-    Mutant("tail off by one", Outlet, "load", "head.cursor, subqueue.tail, limit", "head.cursor, subqueue.tail + 1, limit"),
+    Mutant(
+        "tail off by one", Outlet, "load", "head.cursor, subqueue.tail, limit", "head.cursor, subqueue.tail + 1, limit"
+    ),
     Mutant("expired message delivered", Outlet, "pump", "message.expires_at_ms <= now_ms", "False"),
     Mutant("received, not deleted", Outlet, "_hand_out", "self.subqueue.remove(message)", "pass"),
     Mutant("drain unanswered", Outlet, "_drain", "self._drained(consumer)", "pass"),
@@ -80,14 +95,22 @@ MUTANTS: Final = (
     Mutant("number given twice", Queue, "_next_number", "change.next_sequence_number = number + 1", "pass"),
     Mutant("hops uncounted", Queue, "place", "message.hop_count += 1", "message.hop_count += 2"),
     Mutant("duplicate missed", MemoryStore, "_is_duplicate", "is_new = False", "pass"),
-    Mutant("duplicates forgotten too early", Queue, "on_time", "now_ms - self.description", "now_ms - 0 * self.description"),
+    Mutant(
+        "duplicates forgotten too early", Queue, "on_time", "now_ms - self.description", "now_ms - 0 * self.description"
+    ),
     Mutant("size of what is pending", Namespace, "committed", "queue.pending_bytes -= message.size_bytes", "pass"),
     # --- sessions
     Mutant("session given twice", Sessions, "accept", "elif session_id in self._accepted:", "elif False:"),
     Mutant("session lock never ends", Sessions, "on_time", "one.locked_until_ms <= now_ms", "False"),
     Mutant("waiter never told", Sessions, "on_time", "waiter.deadline_ms <= now_ms", "False"),
     Mutant("session state lost", Sessions, "set_state", "effects.changes.append(", "effects.changes.copy().append("),
-    Mutant("session left, its messages failed", Sessions, "close", "self._subqueue.release(lock)", "self._subqueue.fail(lock)"),
+    Mutant(
+        "session left, its messages failed",
+        Sessions,
+        "close",
+        "self._subqueue.release(lock)",
+        "self._subqueue.fail(lock)",
+    ),
     # --- transactions
     Mutant("half a transaction", Transactions, "discharge", "in transaction.sends:", "in transaction.sends[1:]:"),
     Mutant("rolled back, done all the same", Transactions, "discharge", "if is_failed:", "if False:"),
@@ -130,7 +153,9 @@ MUTANTS: Final = (
         "has_writes = (not self._queries and self._write_decided()) or has_writes",
     ),
     Mutant("commit that is none", MemoryStore, "commit", "self._notes.clear()", "pass"),
-    Mutant("removal lost on disk", MemoryStore, "write", "for row in effects.removed:", "for row in effects.removed[1:]:"),
+    Mutant(
+        "removal lost on disk", MemoryStore, "write", "for row in effects.removed:", "for row in effects.removed[1:]:"
+    ),
 )
 
 
@@ -150,7 +175,9 @@ def applied(mutant: Mutant) -> Iterator[None]:
     source = textwrap.dedent(inspect.getsource(original))
     pieces = textwrap.indent(source, "    ").count(mutant.original)
     if pieces != 1:
-        raise LookupError(f"{mutant.name}: {mutant.original!r} is {pieces} times in {mutant.owner.__name__}.{mutant.method}")
+        raise LookupError(
+            f"{mutant.name}: {mutant.original!r} is {pieces} times in {mutant.owner.__name__}.{mutant.method}"
+        )
     # Indented as in its class, so that replacements of several lines can be written as they stand there.
     changed = textwrap.dedent(textwrap.indent(source, "    ").replace(mutant.original, mutant.replacement))
     scope: dict[str, Callable[..., object]] = {}

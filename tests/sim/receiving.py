@@ -338,7 +338,9 @@ def receive_deferred(world: World) -> None:
     )
 
 
-def expected_peek(world: World, stream: int, after: int, count: int, session_id: str | None, tail: int, now_ms: int) -> list[int]:
+def expected_peek(
+    world: World, stream: int, after: int, count: int, session_id: str | None, tail: int, now_ms: int
+) -> list[int]:
     """What a browse of this stream must show, by the ledger."""
     found = [
         entry

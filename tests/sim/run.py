@@ -141,8 +141,8 @@ def _report(arguments: argparse.Namespace, outcomes: list[Outcome], seconds: flo
     if arguments.report is not None:
         Path(arguments.report).write_text(json.dumps(report, indent=1) + "\n")
     print(
-        f"{report['seeds']:,} seeds, {steps:,} steps, {report['messages']:,} messages, {report['crashes']:,} crashes in "
-        f"{seconds:.0f} s ({report['form']}, {report['microseconds_per_step']} us per step): "
+        f"{report['seeds']:,} seeds, {steps:,} steps, {report['messages']:,} messages, {report['crashes']:,} crashes "
+        f"in {seconds:.0f} s ({report['form']}, {report['microseconds_per_step']} us per step): "
         f"{len(failures)} seeds broke a promise"
     )
     if not failures:

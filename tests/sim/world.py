@@ -107,7 +107,9 @@ class World:
     def on_failure(self, error: StoreFailed) -> None:
         """The broker stops. That is right when its disk has failed, and the end of the run for any other reason."""
         if not self.disk.is_failing:
-            raise Violation("no exception is unexpected", "".join(traceback.format_exception(error.__context__ or error)))
+            raise Violation(
+                "no exception is unexpected", "".join(traceback.format_exception(error.__context__ or error))
+            )
         self._has_failed = True
 
     @property
@@ -158,16 +160,18 @@ class World:
             self.auditor.audit()
         if self.loop.work is not None and self._commit_at_ms <= self.now_ms:
             self._finish_commit()
-        if self._has_failed:
-            self.crash()
-        elif random() < self.profile.crash_share:
+        if self.has_failed() or random() < self.profile.crash_share:
             self.crash()
         elif self.steps % _INSPECTION_STEPS == 0:
             self.rest()
-            if self._has_failed:
+            if self.has_failed():
                 self.crash()
             else:
                 inspect(self)
+
+    def has_failed(self) -> bool:
+        """The store failed: the process would have stopped."""
+        return self._has_failed
 
     def turn(self, commands: list[Action]) -> None:
         """One connection's input: commands, and then the runner's share of the work."""
@@ -328,4 +332,3 @@ class World:
         inspect(self)
         compare_with_disk(self, self._platter.store)
         drain_everything(self)
-

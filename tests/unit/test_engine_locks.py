@@ -199,7 +199,9 @@ def test_a_message_that_failed_too_often_is_a_dead_letter() -> None:
     desk.receiver(queue.dead_letter_queue)
     (dead,) = desk.take()
     assert properties_of(dead)["DeadLetterReason"] == "MaxDeliveryCountExceeded"
-    assert properties_of(dead)["DeadLetterErrorDescription"] == "Message could not be consumed after 2 delivery attempts."
+    assert (
+        properties_of(dead)["DeadLetterErrorDescription"] == "Message could not be consumed after 2 delivery attempts."
+    )
 
 
 def test_a_dead_letter_keeps_its_number_and_says_why_it_died() -> None:
@@ -306,9 +308,7 @@ def test_deferred_messages_are_received_together_or_not_at_all() -> None:
     queue.main.defer(first)
     desk.flush()
     numbers = [first.message.sequence_number, second.message.sequence_number]
-    assert isinstance(
-        desk.ask(lambda asker: queue.main.receive_deferred(numbers, True, None, asker)), MessageNotFound
-    )
+    assert isinstance(desk.ask(lambda asker: queue.main.receive_deferred(numbers, True, None, asker)), MessageNotFound)
     assert queue.main.deferred_count == 1
     assert isinstance(desk.ask(lambda asker: queue.main.receive_deferred(numbers[:1], True, None, asker)), list)
     assert queue.main.deferred_count == 0

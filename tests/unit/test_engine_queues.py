@@ -546,14 +546,15 @@ def test_a_description_names_the_field_that_is_out_of_its_range(field: str, valu
 def test_a_description_is_the_same_after_it_was_stored() -> None:
     description = QueueDescription("orders", forward_to="other", user_metadata="x")
     assert QueueDescription.from_fields(description.to_fields()).to_fields() == description.to_fields()
-    for fields, message in (
+    refused: tuple[tuple[dict[str, object], str], ...] = (
         ({"name": "orders", "colour": "red"}, "colour is not a property"),
         ({"name": "orders", "max_delivery_count": True}, "max_delivery_count must be a whole number"),
         ({"name": "orders", "status": "Open"}, "it must be one of Active"),
         ({}, "name is missing"),
         ({"name": "orders", "forward_to": "ORDERS"}, "the queue itself"),
         ({"name": "orders", "forward_to": "a", "requires_session": True}, "sessions cannot be forwarded"),
-    ):
+    )
+    for fields, message in refused:
         with pytest.raises(ArgumentError, match=message):
             QueueDescription.from_fields(fields)
 
