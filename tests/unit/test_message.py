@@ -25,8 +25,10 @@ from tandem.amqp.message import (
     _short_list,
     application_properties_section,
     encode_message,
+    has_message_id,
     splice,
     with_application_properties,
+    with_message_id,
 )
 from tandem.amqp.sections import HEADER, PROPERTIES, data_section, locate
 from tandem.amqp.types import Char, Described, Int, Symbol, Timestamp, UByte, UInt, ULong
@@ -736,3 +738,29 @@ def test_a_described_application_property_is_kept() -> None:
 def test_equal_headers_and_properties_hash_alike() -> None:
     assert len({Header(durable=True), Header(durable=True), Header()}) == 2
     assert len({Properties(message_id="m"), Properties(message_id="m"), Properties()}) == 2
+
+
+def test_a_message_id_is_seen_without_decoding_the_properties() -> None:
+    long_text = "x" * 300
+    for properties, expected in (
+        (None, False),
+        (Properties(), False),
+        (Properties(to=long_text), False),
+        (Properties(message_id="a"), True),
+        (Properties(message_id=UUID, to=long_text), True),
+        (Properties(message_id=0), True),
+    ):
+        assert has_message_id(Message(encode_message(properties=properties, data=b"body"))) is expected
+    no_fields = bytes.fromhex("005373 45")
+    assert not has_message_id(Message(no_fields + data_section(b"body")))
+
+
+def test_a_message_can_be_given_an_id_and_keeps_everything_else() -> None:
+    for properties in (None, Properties(to="there", group_id="s")):
+        bare = encode_message(properties=properties, application_properties={"a": 1}, data=b"body", footer={"f": 1})
+        given_one = Message(with_message_id(bare, "made"))
+        expected = properties or Properties()
+        expected.message_id = "made"
+        assert given_one.properties == expected
+        assert given_one.application_properties == {"a": 1}
+        assert (given_one.data, given_one.footer) == (b"body", {"f": 1})

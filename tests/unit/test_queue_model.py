@@ -229,8 +229,8 @@ class QueueModel(RuleBasedStateMachine):
         assert main.scheduled_count == len(self.scheduled)
         # One that expired under its lock lives on for its holder, and is not shown to others.
         shown = [one for one in self.main if one.is_deferred or one.expires_ms > self.now_ms]
-        assert sorted(self.desk.peek(main)) == sorted([one.text for one in shown + self.scheduled])
-        assert sorted(self.desk.peek(self.queue.dead_letter_queue)) == sorted(self.dead)
+        assert sorted(self.desk.peek(main, 1_000)) == sorted([one.text for one in shown + self.scheduled])
+        assert sorted(self.desk.peek(self.queue.dead_letter_queue, 1_000)) == sorted(self.dead)
 
 
 TestQueueModel = QueueModel.TestCase

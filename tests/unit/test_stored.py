@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tandem.amqp.message import Header, Message, Properties, encode_message, splice
 from tandem.amqp.sections import MESSAGE_ANNOTATIONS, NO_ENTRIES, Entries, data_section
-from tandem.amqp.stored import BROKER_ANNOTATIONS, Stored, prepare
+from tandem.amqp.stored import BROKER_ANNOTATIONS, Stored, prepare, prepare_with_ttl
 from tandem.amqp.types import Int, Symbol, Timestamp
 from tandem.errors import DecodeError, EncodeError
 from tests.markers import spec
@@ -239,3 +239,12 @@ def test_numbers_that_do_not_fit_raise_our_own_errors() -> None:
     for delivery_count in (-1, 2**32):
         with pytest.raises(EncodeError, match=f"{delivery_count} is not within the 0 to 4294967295 of a uint"):
             stored.unlocked_prefix(delivery_count, 1, 2)
+
+
+def test_a_header_is_told_with_its_time_to_live_however_many_others_came_before() -> None:
+    for ttl_ms in (*range(1, 600), None, 1, 600):
+        stored, told_ms = prepare_with_ttl(Message(encode_message(header=Header(ttl_ms=ttl_ms), data=b"body")))
+        assert told_ms == ttl_ms
+        delivered = Message(stored.unlocked_prefix(7, 1, 2) + stored.bare).header
+        assert delivered == Header(ttl_ms=ttl_ms, delivery_count=7)
+    assert prepare_with_ttl(Message(BODY))[1] is None
