@@ -163,6 +163,27 @@ async def test_a_settlement_in_a_transaction_happens_at_its_discharge(tmp_path: 
             assert counts(broker, "q") == (0, 0, 0)
 
 
+async def test_a_transaction_cannot_be_made_to_stop_half_way(tmp_path: Path) -> None:
+    """A settlement that is not possible is refused when it is asked for, and not when others were done already."""
+    async with running(tmp_path) as broker:
+        await make_queue(broker, "q", max_delivery_count=1)
+        async with await connect(broker) as client:
+            controller = await client.sender(Coordinator())
+            sender = await client.sender("q")
+            await sender.send(encode_message(data=b"dead"))
+            receiver = await client.receiver("q", is_second=True)
+            receiver.settle(await receiver.receive(), Modified(True), is_settled=False)
+            dead = await client.receiver("q/$DeadLetterQueue", is_second=True)
+            delivery = await dead.receive()
+            transaction = await declare(controller)
+            await sender.send(encode_message(data=b"a"), state=TransactionalState(transaction))
+            dead.settle(delivery, TransactionalState(transaction, Rejected()), is_settled=False)
+            assert await controller.send(Discharge(transaction).encode()) == ACCEPTED
+            # The send took place; the dead letter stays what it is, under its lock.
+            assert counts(broker, "q") == (1, 1, 0)
+            assert not broker.namespace.get("q").dead_letter_queue.outlet.locks.held.popitem()[1].is_enlisted
+
+
 # --- messages -------------------------------------------------------------------------------------------------------
 
 

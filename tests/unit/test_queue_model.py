@@ -13,7 +13,7 @@ from tandem.errors import MessageLockLost
 from tests.unit.engine_desk import Desk, body, payload
 
 LOCK_MS = 5_000
-MAX_DELIVERIES = 3
+MAX_DELIVERIES = 2
 
 
 class ModelMessage:
@@ -94,7 +94,9 @@ class QueueModel(RuleBasedStateMachine):
 
     # --- commands -------------------------------------------------------------------------------------------
 
-    @rule(count=st.integers(1, 3), ttl_ms=st.sampled_from([None, 1_000, 8_000]), delay_ms=st.sampled_from([0, 0, 3_000]))
+    @rule(
+        count=st.integers(1, 3), ttl_ms=st.sampled_from([None, 1_000, 8_000]), delay_ms=st.sampled_from([0, 0, 3_000])
+    )
     def send(self, count: int, ttl_ms: int | None, delay_ms: int) -> None:
         texts = [f"{self.sent_count + index}" for index in range(count)]
         self.sent_count += count

@@ -318,8 +318,7 @@ class SubQueue:
     ) -> None:
         """The message cannot be processed by anybody."""
         self.check(lock)
-        if self.is_dead_letter:
-            raise NotAllowed("A message of a dead-letter queue cannot be dead-lettered again.", Scope.DELIVERY)
+        self.check_can_dead_letter()
         lock.outlet.locks.drop(lock)
         changes = dict(properties or {})
         if reason is not None:
@@ -327,6 +326,10 @@ class SubQueue:
         if description is not None:
             changes["DeadLetterErrorDescription"] = description
         self.queue.dead_letter(self, lock.message, changes)
+
+    def check_can_dead_letter(self) -> None:
+        if self.is_dead_letter:
+            raise NotAllowed("A message of a dead-letter queue cannot be dead-lettered again.", Scope.DELIVERY)
 
     def renew(self, lock: Lock) -> int:
         """The lock lasts as long as a new one, from now on."""

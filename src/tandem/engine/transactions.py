@@ -60,7 +60,7 @@ class Transaction:
         self.sends.append((queue, drafts))
 
     def settle(self, lock: Lock, settlement: Callable[[], None]) -> None:
-        """Keep the lock until the discharge, and do this then."""
+        """Keep the lock until the discharge, and do this then. It must not fail while the lock holds."""
         lock.outlet.subqueue.check(lock)
         if lock.is_enlisted:
             raise NotAllowed("The message is settled by a transaction already.", Scope.DELIVERY)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from tandem.addresses import Address, SubQueue
@@ -218,55 +220,51 @@ class Egress:
         if isinstance(state, TransactionalState):
             self._enlist(event, state)
             return
-        complete = self._subqueue.complete
         settled: list[OutgoingDelivery] = []
-        if state is ACCEPTED:
+        try:
+            settle = self._settlement(state)
             for delivery in event.deliveries:
                 try:
-                    complete(cast("Lock", delivery.context))
+                    settle(cast("Lock", delivery.context))
                 except ProtocolError as error:
                     self._refuse(delivery, error)
                 else:
                     settled.append(delivery)
-        else:
+        except ProtocolError as error:
             for delivery in event.deliveries:
-                try:
-                    self._settle(cast("Lock", delivery.context), state)
-                except ProtocolError as error:
-                    self._refuse(delivery, error)
-                else:
-                    settled.append(delivery)
+                self._refuse(delivery, error)
         if settled and not event.is_settled:
             # The outcome without its error: with one, clients take it for a failure.
             echo = Rejected() if isinstance(state, Rejected) else (state or RELEASED)
             self._subqueue.namespace.effects.replies.append((_Echo(self, settled, echo), None))
 
-    def _settle(self, lock: Lock, state: DeliveryState | None) -> None:
+    def _settlement(self, state: DeliveryState | None) -> Callable[[Lock], None]:
+        """What an outcome means for a message. Whatever can be wrong with it is found here, before anything is done:
+        a transaction must not stop half way."""
         subqueue = self._subqueue
         if state is ACCEPTED:
-            subqueue.complete(lock)
-        elif isinstance(state, Modified):
+            return subqueue.complete
+        if isinstance(state, Modified):
             properties = checked_properties(state.message_annotations)
             if state.undeliverable_here:
-                subqueue.defer(lock, properties)
-            else:
-                subqueue.abandon(lock, properties)
-        elif isinstance(state, Rejected):
+                return lambda lock: subqueue.defer(lock, properties)
+            return lambda lock: subqueue.abandon(lock, properties)
+        if isinstance(state, Rejected):
+            subqueue.check_can_dead_letter()
             info = checked_properties(None if state.error is None else state.error.info) or {}
-            reason = info.pop("DeadLetterReason", None)
-            description = info.pop("DeadLetterErrorDescription", None)
-            subqueue.dead_letter(lock, _text(reason), _text(description), info)
-        else:
-            subqueue.release(lock)
+            reason = _text(info.pop("DeadLetterReason", None))
+            description = _text(info.pop("DeadLetterErrorDescription", None))
+            return lambda lock: subqueue.dead_letter(lock, reason, description, info)
+        return subqueue.release
 
     def _enlist(self, event: DispositionReceived, state: TransactionalState) -> None:
         """The settlement is part of a transaction: it is confirmed now, and happens at the discharge."""
-        outcome = state.outcome
         for delivery in event.deliveries:
             lock = cast("Lock", delivery.context)
             try:
+                settle = self._settlement(state.outcome)
                 transaction = self._subqueue.namespace.transactions.find(state.txn_id, self.peer)
-                transaction.settle(lock, lambda lock=lock: self._settle(lock, outcome))  # type: ignore[misc]
+                transaction.settle(lock, partial(settle, lock))
             except ProtocolError as error:
                 self._refuse(delivery, error)
             else:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from tandem.addresses import Address
@@ -247,7 +248,7 @@ def _update_disposition(link: ManagementLink, request: _Request) -> None:
         return
     transaction = subqueue.namespace.transactions.find(request.state.txn_id, link.peer)
     for lock in locks:
-        transaction.settle(lock, lambda lock=lock: settle(lock))  # type: ignore[misc]
+        transaction.settle(lock, partial(settle, lock))
     request.answer((200, {}))
 
 
@@ -260,6 +261,7 @@ def _settlement(request: _Request, subqueue: SubQueue, status: str) -> Callable[
     if status in {"defered", "deferred"}:
         return lambda lock: subqueue.defer(lock, properties)
     if status == "suspended":
+        subqueue.check_can_dead_letter()
         reason = request.optional_text("deadletter-reason")
         description = request.optional_text("deadletter-description")
         return lambda lock: subqueue.dead_letter(lock, reason, description, properties)
