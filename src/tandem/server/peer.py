@@ -115,6 +115,8 @@ class Peer:
             elif isinstance(event, CreditReceived):
                 node = event.link.context
                 if node is not None:
+                    # What was decided for an earlier flow of this turn uses up credit only when it is sent.
+                    self.services.runner.deliver_decided()
                     cast("Egress", node).on_credit()
             else:
                 self._on_rare_event(event)

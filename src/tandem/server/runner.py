@@ -110,6 +110,12 @@ class Runner:
             self._is_flush_scheduled = True
             self._loop.call_soon(self._flush)
 
+    def deliver_decided(self) -> None:
+        """Send what is locked for receivers so far, so that their links know what credit is left."""
+        effects = self.namespace.effects
+        if effects.deliveries:
+            self._dispatch(effects)
+
     def _dispatch(self, effects: Effects) -> None:
         deliveries, effects.deliveries = effects.deliveries, []
         notices, effects.notices = effects.notices, []

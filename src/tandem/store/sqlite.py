@@ -124,7 +124,8 @@ def connect(path: Path, *, vfs: str | None = None) -> apsw.Connection:
         connection.pragma("journal_mode", "wal")
         connection.pragma("journal_size_limit", _KEPT_LOG_BYTES)
         connection.pragma("synchronous", "FULL")
-        connection.pragma("cache_size", -16_384)
+        # 64 MiB of pages: what was sent a moment ago is mostly still in them when it is received.
+        connection.pragma("cache_size", -65_536)
         # Nothing reaches the log before the commit, so that only a commit can find the disk full.
         connection.pragma("cache_spill", 0)
         connection.pragma("temp_store", "memory")
