@@ -14,12 +14,12 @@ from tandem.testing import Broker
 from tests.load.clients import connect
 from tests.markers import mission
 
-COUNT = 20_000
+COUNT = 40_000
 BODY_BYTES = 4_096
 AT_ONCE = 500
 
-# Bytes. Less than the bodies alone, 80 MB, and more than buffers, caches and the allocator take on the way.
-GENEROUS_GROWTH_BYTES = 60_000_000
+# Bytes. Less than the bodies alone, 160 MB, and more than SQLite's cache (64 MiB), buffers and the allocator take.
+GENEROUS_GROWTH_BYTES = 110_000_000
 
 
 async def _fill(client: Client, queue: str) -> None:
