@@ -11,7 +11,7 @@ _NONCE_BYTES: Final = 8
 
 
 class Nonces:
-    """64-bit numbers that nobody can guess, from a source of random bytes that is asked for many at a time."""
+    """Eight bytes that nobody can guess, from a source of random bytes that is asked for many at a time."""
 
     __slots__ = ("_at", "_bytes", "_refill")
 
@@ -20,10 +20,10 @@ class Nonces:
         self._bytes = b""
         self._at = 0
 
-    def next(self) -> int:
+    def next(self) -> bytes:
         at = self._at
         if at >= len(self._bytes):
             self._bytes = self._refill()
             at = 0
         self._at = at + _NONCE_BYTES
-        return int.from_bytes(self._bytes[at : at + _NONCE_BYTES], "big")
+        return self._bytes[at : at + _NONCE_BYTES]

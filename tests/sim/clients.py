@@ -112,7 +112,11 @@ class Receiver:
 
     # --- what the runner calls ------------------------------------------------------------------------------
 
-    def deliver(self, lock: Lock) -> None:
+    def deliver(self, locks: list[Lock]) -> None:
+        for lock in locks:
+            self._deliver(lock)
+
+    def _deliver(self, lock: Lock) -> None:
         world = self.world
         lock.payload = b""
         if not self.is_open:

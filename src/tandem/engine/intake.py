@@ -77,7 +77,7 @@ def _read(payload: bytes, description: QueueDescription, now_ms: int, nonces: No
     time_to_live_ms = NEVER_MS if ttl_ms is None else ttl_ms
     if not has_message_id(source):
         # Clients tell messages by it, and not all of them give one: it is made here, 32 digits as the service's are.
-        stored.bare = with_message_id(stored.bare, f"{nonces.next():016x}{nonces.next():016x}")
+        stored.bare = with_message_id(stored.bare, nonces.next().hex() + nonces.next().hex())
     message = BrokeredMessage(
         0, 0, ACTIVE, 0, now_ms, NEVER_MS, 0, time_to_live_ms, None, size_bytes, 0, 0, 0, None, stored
     )

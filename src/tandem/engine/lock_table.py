@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from tandem.engine.consumer import Consumer
     from tandem.engine.outlet import Outlet
 
-__all__ = ["Lock", "LockTable", "sequence_number_of_token", "tag_of_token"]
+__all__ = ["Lock", "LockTable", "by_consumer", "sequence_number_of_token", "tag_of_token"]
 
 # A lock token is a GUID: 64 random bits, so that nobody guesses it, and the sequence number, so that it is found
 # without an index of its own. On the wire it appears in two orders of bytes: as an AMQP uuid (RFC 4122), and as a
 # delivery tag in .NET's order, with the first three groups reversed.
-_TOKEN: Final = struct.Struct(">IHHQ")
-_TAG: Final = struct.Struct("<IHH")
+_pack_number: Final = struct.Struct(">Q").pack
+_read_groups: Final = struct.Struct(">IHH").unpack
+_pack_reversed: Final = struct.Struct("<IHH").pack
 
 # Settled locks that may lie in the order of expiry before it is cleaned, beside as many as are held.
 _TOLERATED_SETTLED: Final = 1_024
@@ -56,7 +57,7 @@ class Lock:
     )
 
     def __init__(
-        self, outlet: Outlet, message: BrokeredMessage, consumer: Consumer | None, locked_until_ms: int, nonce: int
+        self, outlet: Outlet, message: BrokeredMessage, consumer: Consumer | None, locked_until_ms: int, nonce: bytes
     ) -> None:
         self.outlet = outlet
         self.message = message
@@ -65,13 +66,28 @@ class Lock:
         self.is_held = True
         # A settlement is part of a transaction that is open: the lock lasts as long as that.
         self.is_enlisted = False
-        first = nonce >> 32
-        second = nonce >> 16 & 0xFFFF
-        third = nonce & 0xFFFF
-        self.token: bytes = _TOKEN.pack(first, second, third, message.sequence_number)
-        self.tag: bytes = _TAG.pack(first, second, third) + self.token[8:]
+        number: bytes = _pack_number(message.sequence_number)
+        reversed_groups: bytes = _pack_reversed(*_read_groups(nonce))
+        self.token = nonce + number
+        self.tag = reversed_groups + number
         # The bytes to deliver, until they are delivered.
         self.payload = b""
+
+
+def by_consumer(locks: list[Lock]) -> list[tuple[Consumer, list[Lock]]]:
+    """Who gets which of them, in the order in which they were taken."""
+    groups: list[tuple[Consumer, list[Lock]]] = []
+    last: Consumer | None = None
+    group: list[Lock] = []
+    for lock in locks:
+        consumer = lock.consumer
+        if consumer is not last:
+            assert consumer is not None
+            last = consumer
+            group = []
+            groups.append((consumer, group))
+        group.append(lock)
+    return groups
 
 
 class LockTable:

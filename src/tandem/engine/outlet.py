@@ -129,7 +129,7 @@ class Outlet:
         payload = message.unlocked_payload()
         self.subqueue.remove(message)
         consumer.unsent_count += 1
-        tag = namespace.nonces.next().to_bytes(8, "big") + message.sequence_number.to_bytes(8, "big")
+        tag = namespace.nonces.next() + message.sequence_number.to_bytes(8, "big")
         namespace.effects.handed_out.append(HandedOut(consumer, payload, tag))
 
     def _drain(self, waiting: deque[Consumer]) -> None:

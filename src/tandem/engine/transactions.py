@@ -8,7 +8,7 @@ writes as one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tandem.engine.intake import Draft
 from tandem.engine.lock_table import Lock
@@ -30,11 +30,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Transaction", "Transactions"]
 
+# Transactions. An owner that asks later than that many others is told that there is no such transaction.
+_MAX_TIMED_OUT: Final = 10_000
+
 
 class Transaction:
     """One that is open."""
 
-    __slots__ = ("deadline_ms", "error", "identifier", "locks", "message_count", "owner", "sends", "settlements")
+    __slots__ = ("deadline_ms", "identifier", "locks", "message_count", "owner", "sends", "settlements")
 
     def __init__(self, identifier: bytes, owner: object, deadline_ms: int) -> None:
         self.identifier = identifier
@@ -44,8 +47,6 @@ class Transaction:
         self.sends: list[tuple[Queue, list[Draft]]] = []
         self.locks: list[Lock] = []
         self.settlements: list[Callable[[], None]] = []
-        # Something that was asked for cannot be done: the discharge will say so.
-        self.error: ProtocolError | None = None
 
     def _count(self, messages: int) -> None:
         self.message_count += messages
@@ -79,8 +80,7 @@ class Transactions:
         self._namespace = namespace
         self._by_identifier: dict[bytes, Transaction] = {}
         self._next_number = 1
-        # Identifiers that were rolled back for their age, so that their owners can be told why. One per transaction
-        # until its owner asks or leaves.
+        # The last identifiers that were rolled back for their age, so that their owners can be told why.
         self._timed_out: dict[bytes, object] = {}
 
     def declare(self, owner: object) -> Transaction:
@@ -93,7 +93,7 @@ class Transactions:
         number = self._next_number
         self._next_number = number + 1
         # The nonce keeps one connection from meeting the transactions of another.
-        identifier = number.to_bytes(4, "big") + self._namespace.nonces.next().to_bytes(8, "big")
+        identifier = number.to_bytes(4, "big") + self._namespace.nonces.next()
         transaction = Transaction(identifier, owner, self._namespace.now_ms + TRANSACTION_TIMEOUT_MS)
         self._by_identifier[identifier] = transaction
         return transaction
@@ -132,8 +132,6 @@ class Transactions:
             queue.take(drafts)
 
     def _check(self, transaction: Transaction) -> None:
-        if transaction.error is not None:
-            raise transaction.error
         for lock in transaction.locks:
             lock.outlet.subqueue.check(lock)
         for queue, drafts in transaction.sends:
@@ -166,6 +164,8 @@ class Transactions:
     def on_time(self, now_ms: int) -> None:
         for transaction in [one for one in self._by_identifier.values() if one.deadline_ms <= now_ms]:
             del self._by_identifier[transaction.identifier]
+            if len(self._timed_out) >= _MAX_TIMED_OUT:
+                del self._timed_out[next(iter(self._timed_out))]
             self._timed_out[transaction.identifier] = transaction.owner
             self._roll_back(transaction)
 

@@ -18,10 +18,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol, TypeVar, cast
 
 from tandem.clock import Clock
-from tandem.engine.consumer import Consumer
 from tandem.engine.description import QueueDescription
 from tandem.engine.effects import Effects, HandedOut, Notice
-from tandem.engine.lock_table import Lock
+from tandem.engine.lock_table import Lock, by_consumer
 from tandem.engine.message import NEVER_MS
 from tandem.engine.namespace import Namespace
 from tandem.engine.queries import Query
@@ -59,8 +58,8 @@ class Asker(Protocol):
 class Receiver(Protocol):
     """What stands behind a consumer."""
 
-    def deliver(self, lock: Lock) -> None:
-        """A message, locked for this receiver."""
+    def deliver(self, locks: list[Lock]) -> None:
+        """Messages, locked for this receiver."""
 
     def hand_out(self, message: HandedOut) -> None:
         """A message, for good."""
@@ -119,9 +118,8 @@ class Runner:
     def _dispatch(self, effects: Effects) -> None:
         deliveries, effects.deliveries = effects.deliveries, []
         notices, effects.notices = effects.notices, []
-        for lock in deliveries:
-            receiver = cast("Receiver", cast("Consumer", lock.consumer).context)
-            receiver.deliver(lock)
+        for consumer, locks in by_consumer(deliveries):
+            cast("Receiver", consumer.context).deliver(locks)
         for notice in notices:
             cast("Receiver", notice.consumer.context).notify(notice)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, cast
 
 from tandem.amqp.sections import NO_ENTRIES, Entries
@@ -13,10 +14,11 @@ __all__ = [
     "COLUMNS",
     "Row",
     "Value",
-    "byte_columns",
+    "all_columns",
     "fixed_columns",
     "message_of",
     "message_without_bytes",
+    "page_of",
 ]
 
 Value = int | float | str | bytes | None
@@ -49,9 +51,11 @@ def fixed_columns(message: BrokeredMessage) -> Row:
     )
 
 
-def byte_columns(stored: Stored | None) -> Row:
+def all_columns(message: BrokeredMessage) -> Row:
+    stored = message.stored
     assert stored is not None
     return (
+        *fixed_columns(message),
         stored.header_fields,
         _entries_column(stored.delivery_annotations),
         _entries_column(stored.message_annotations),
@@ -68,33 +72,52 @@ def _entries(column: bytes | None) -> Entries:
 
 
 def message_without_bytes(row: Row) -> BrokeredMessage:
-    key, state, delivery_count, enqueued_ms, expires_ms, due_ms, ttl_ms, session_id, size_bytes, *rest = row
-    enqueue_number, hop_count, partition, dead_letter_source = rest
     # The types are those of the table's columns.
-    key = cast("int", key)
+    key = cast("int", row[0])
+    expires_at_ms = row[4]
+    time_to_live_ms = row[6]
     return BrokeredMessage(
         key >> SEQUENCE_BITS,
         key & SEQUENCE_MASK,
-        cast("int", state),
-        cast("int", delivery_count),
-        cast("int", enqueued_ms),
-        NEVER_MS if expires_ms is None else cast("int", expires_ms),
-        cast("int", due_ms or 0),
-        NEVER_MS if ttl_ms is None else cast("int", ttl_ms),
-        cast("str | None", session_id),
-        cast("int", size_bytes),
-        cast("int", enqueue_number or 0),
-        cast("int", hop_count or 0),
-        cast("int", partition or 0),
-        cast("str | None", dead_letter_source),
+        cast("int", row[1]),
+        cast("int", row[2]),
+        cast("int", row[3]),
+        NEVER_MS if expires_at_ms is None else cast("int", expires_at_ms),
+        _number(row[5]),
+        NEVER_MS if time_to_live_ms is None else cast("int", time_to_live_ms),
+        cast("str | None", row[7]),
+        cast("int", row[8]),
+        _number(row[9]),
+        _number(row[10]),
+        _number(row[11]),
+        cast("str | None", row[12]),
         None,
     )
 
 
+def _number(value: Value) -> int:
+    return 0 if value is None else cast("int", value)
+
+
 def message_of(row: Row) -> BrokeredMessage:
-    message = message_without_bytes(row[:13])
-    header, delivery_annotations, message_annotations, bare = cast(
-        "tuple[bytes, bytes | None, bytes | None, bytes]", row[13:]
+    message = message_without_bytes(row)
+    message.stored = Stored(
+        cast("bytes", row[13]),
+        _entries(cast("bytes | None", row[14])),
+        _entries(cast("bytes | None", row[15])),
+        cast("bytes", row[16]),
     )
-    message.stored = Stored(header, _entries(delivery_annotations), _entries(message_annotations), bare)
     return message
+
+
+def page_of(rows: Iterable[Row], limit_bytes: int) -> list[BrokeredMessage]:
+    """Messages until they are this large together; of the row after that, nothing is read."""
+    messages: list[BrokeredMessage] = []
+    size_bytes = 0
+    for row in rows:
+        message = message_of(row)
+        messages.append(message)
+        size_bytes += message.size_bytes
+        if size_bytes >= limit_bytes:
+            break
+    return messages

@@ -11,7 +11,7 @@ import contextlib
 import fcntl
 import os
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Final, TextIO, cast
 
@@ -51,10 +51,11 @@ from tandem.store.rows import (
     COLUMNS,
     Row,
     Value,
-    byte_columns,
+    all_columns,
     fixed_columns,
     message_of,
     message_without_bytes,
+    page_of,
 )
 from tandem.store.schema import format_of, migrate
 
@@ -265,7 +266,7 @@ class SqliteStore:
                 if change is None:
                     change = added[stream] = StreamChange()
                 change.add(message, 1)
-                rows.append((*fixed_columns(message), *byte_columns(message.stored)))
+                rows.append(all_columns(message))
             self._connection.executemany(_INSERT, rows)
         for entry in effects.changes:
             self._write_change(entry)
@@ -537,15 +538,7 @@ class SqliteStore:
             f"SELECT {ALL_COLUMNS} FROM message WHERE {where} ORDER BY row LIMIT ?",  # noqa: S608 # constants
             bounds,
         )
-        messages: list[BrokeredMessage] = []
-        size_bytes = 0
-        for row in cursor:
-            message = message_of(row)
-            messages.append(message)
-            size_bytes += message.size_bytes
-            if size_bytes >= query.limit_bytes:
-                break
-        query.answer(messages)
+        query.answer(page_of(cast("Iterable[Row]", cursor), query.limit_bytes))
 
     def _read_rows(self, query: RowsQuery) -> None:
         messages: list[BrokeredMessage] = []

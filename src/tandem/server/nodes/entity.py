@@ -288,14 +288,15 @@ class Egress:
 
     # --- to the client --------------------------------------------------------------------------------------
 
-    def deliver(self, lock: Lock) -> None:
-        payload, lock.payload = lock.payload, b""
+    def deliver(self, locks: list[Lock]) -> None:
         link = self.link
-        if not link.is_attached or link.credit <= 0:
-            # Gone in the very turn in which the message was locked for it.
-            self._subqueue.release(lock)
-            return
-        link.send(payload, lock.tag, context=lock)
+        for lock in locks:
+            payload, lock.payload = lock.payload, b""
+            if link.credit <= 0 or not link.is_attached:
+                # Gone in the very turn in which the message was locked for it.
+                self._subqueue.release(lock)
+            else:
+                link.send(payload, lock.tag, context=lock)
         endpoint = self.peer.endpoint
         endpoint.flush_soon()
         if endpoint.is_congested:
