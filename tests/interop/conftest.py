@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tandem.bench.rabbitmq import RabbitMq, running_rabbitmq
 from tests.interop.peers.available import Node, require_node, require_proton, require_rabbitmq
-from tests.interop.rabbitmq import RabbitMq, running_rabbitmq
 
 
 @pytest.fixture(scope="session")
@@ -26,5 +26,5 @@ def node() -> Node:
 @pytest.fixture(scope="session")
 def rabbitmq() -> Iterator[RabbitMq]:
     """One broker for the whole run: starting it takes seconds. Tests keep apart by the names of their queues."""
-    with running_rabbitmq(require_rabbitmq()) as broker:
+    with running_rabbitmq(require_rabbitmq(), {}) as broker:
         yield broker

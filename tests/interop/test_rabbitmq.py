@@ -11,9 +11,9 @@ import pytest
 from tandem.amqp import ACCEPTED, RELEASED, AmqpError, Message, Rejected, Settings, Target
 from tandem.amqp.message import Header, Properties, encode_message
 from tandem.amqp.types import Symbol, UInt
+from tandem.bench.rabbitmq import RabbitMq
 from tandem.driver import Client, Receiver
 from tandem.errors import RemoteError, TandemError
-from tests.interop.rabbitmq import RabbitMq
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.spec("amqp:2", "amqp:3", "amqp:5")]
 
@@ -23,8 +23,9 @@ async def connect(rabbitmq: RabbitMq, **settings: Any) -> Client:
     return await Client.connect(rabbitmq.host, rabbitmq.port, Settings("tandem-interop", **given))
 
 
-def fresh(rabbitmq: RabbitMq) -> str:
-    return rabbitmq.address(f"interop-{uuid.uuid4().hex}")
+def fresh() -> str:
+    """The address of a queue that is declared by its first use."""
+    return f"/queue/interop-{uuid.uuid4().hex}"
 
 
 async def receive_bodies(receiver: Receiver, count: int) -> list[bytes | None]:
@@ -37,7 +38,7 @@ async def receive_bodies(receiver: Receiver, count: int) -> list[bytes | None]:
 
 
 async def test_messages_sent_are_accepted_and_come_back_in_order(rabbitmq: RabbitMq) -> None:
-    address = fresh(rabbitmq)
+    address = fresh()
     async with await connect(rabbitmq) as client:
         sender = await client.sender(address)
         bodies = [b"message %d" % number for number in range(1_000)]
@@ -49,7 +50,7 @@ async def test_messages_sent_are_accepted_and_come_back_in_order(rabbitmq: Rabbi
 
 async def test_sasl_anonymous_gets_in(rabbitmq: RabbitMq) -> None:
     async with await connect(rabbitmq, user=None, password=None) as client:
-        sender = await client.sender(fresh(rabbitmq))
+        sender = await client.sender(fresh())
         assert await sender.send(encode_message(data=b"x")) == ACCEPTED
 
 
@@ -59,7 +60,7 @@ async def test_a_wrong_password_is_an_error_that_says_so(rabbitmq: RabbitMq) -> 
 
 
 async def test_a_message_of_many_small_frames_comes_back_whole(rabbitmq: RabbitMq) -> None:
-    address = fresh(rabbitmq)
+    address = fresh()
     body = bytes(range(256)) * 2_000
     async with await connect(rabbitmq, max_frame_size=4_096) as client:
         sender = await client.sender(address)
@@ -69,7 +70,7 @@ async def test_a_message_of_many_small_frames_comes_back_whole(rabbitmq: RabbitM
 
 
 async def test_header_properties_and_application_properties_come_back(rabbitmq: RabbitMq) -> None:
-    address = fresh(rabbitmq)
+    address = fresh()
     async with await connect(rabbitmq) as client:
         sender = await client.sender(address)
         await sender.send(
@@ -90,7 +91,7 @@ async def test_header_properties_and_application_properties_come_back(rabbitmq: 
 
 
 async def test_a_released_message_comes_again_and_a_rejected_one_does_not(rabbitmq: RabbitMq) -> None:
-    address = fresh(rabbitmq)
+    address = fresh()
     async with await connect(rabbitmq) as client:
         sender = await client.sender(address)
         await sender.send(encode_message(data=b"again"))
@@ -112,7 +113,7 @@ async def test_an_address_it_does_not_know_is_refused_with_its_reason(rabbitmq: 
 
 
 async def test_properties_of_our_open_and_unusual_types_do_not_disturb_it(rabbitmq: RabbitMq) -> None:
-    address = fresh(rabbitmq)
+    address = fresh()
     async with await connect(rabbitmq, properties={Symbol("product"): "tandem"}) as client:
         sender = await client.sender(address)
         await sender.send(encode_message(application_properties={"number": UInt(7)}, data=b"x"))
