@@ -17,11 +17,17 @@ from tandem.errors import ArgumentError
 __all__ = [
     "MAX_ADDRESS_CHARACTERS",
     "MAX_ENTITY_NAME_CHARACTERS",
+    "MAX_SUBSCRIPTION_NAME_CHARACTERS",
+    "SUBSCRIPTIONS",
     "Address",
     "SubQueue",
     "is_within",
     "parse_address",
+    "split_subscription",
+    "subscription_path",
     "validate_entity_name",
+    "validate_rule_name",
+    "validate_subscription_name",
 ]
 
 # Characters. An address as it was written, with scheme, host and percent-encoding: room for the longest entity name
@@ -31,8 +37,18 @@ MAX_ADDRESS_CHARACTERS: Final = 2_048
 # Characters. The path of a queue, a topic or an event hub. Service: 260.
 MAX_ENTITY_NAME_CHARACTERS: Final = 260
 
+# Characters. The name of a subscription or of a rule. Service: 50.
+MAX_SUBSCRIPTION_NAME_CHARACTERS: Final = 50
+
+# What stands between a topic and its subscription in a path.
+SUBSCRIPTIONS: Final = "/Subscriptions/"
+
 _SCHEME: Final = re.compile(r"(?:sb|amqps?|https?)://", re.IGNORECASE)
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._~/-]*[A-Za-z0-9])?")
+
+_SUBSCRIPTION_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._$-]*[A-Za-z0-9_$-])?")
+# Names of rules begin with a dollar if the service itself made them: $Default.
+_RULE_NAME: Final = re.compile(r"[$]?[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9_-])?")
 
 _CBS: Final = "$cbs"
 _MANAGEMENT: Final = "$management"
@@ -127,6 +143,36 @@ def validate_entity_name(name: str, field: str = "name") -> None:
             f"{field} {name!r}: allowed are the letters A to Z, digits, '.', '-', '_', '~' and '/', "
             "with a letter or digit at both ends"
         )
+
+
+def validate_subscription_name(name: str, field: str = "name") -> None:
+    """Refuse a name that no subscription can have."""
+    _validate_short_name(name, field, _SUBSCRIPTION_NAME, "'.', '-', '_' and '$'")
+
+
+def validate_rule_name(name: str, field: str = "name") -> None:
+    """Refuse a name that no rule can have."""
+    _validate_short_name(name, field, _RULE_NAME, "'.', '-' and '_'")
+
+
+def _validate_short_name(name: str, field: str, pattern: re.Pattern[str], marks: str) -> None:
+    if not 1 <= len(name) <= MAX_SUBSCRIPTION_NAME_CHARACTERS:
+        raise ArgumentError(
+            f"{field} has {len(name):,} characters; allowed are 1 to {MAX_SUBSCRIPTION_NAME_CHARACTERS}"
+        )
+    if pattern.fullmatch(name) is None:
+        raise ArgumentError(f"{field} {name!r}: allowed are the letters A to Z, digits, {marks}")
+
+
+def subscription_path(topic: str, subscription: str) -> str:
+    """Where a subscription is found."""
+    return f"{topic}{SUBSCRIPTIONS}{subscription}"
+
+
+def split_subscription(entity: str) -> tuple[str, str] | None:
+    """Topic and subscription of a path in lower case, if it can be one. Names hold slashes: the last mark counts."""
+    topic, mark, subscription = entity.rpartition(SUBSCRIPTIONS.lower())
+    return (topic, subscription) if mark and topic and subscription else None
 
 
 def _split_host(text: str) -> tuple[str, str]:

@@ -138,6 +138,16 @@ MAX_USER_METADATA_CHARACTERS: Final = 1_024
 # Entities. Queues of one namespace. Each costs about 3 KB of memory, whatever it holds. Service: 10,000.
 MAX_ENTITIES: Final = 10_000
 
+# Subscriptions of one topic, and SQL filters of all of them, each of which is evaluated for each message. Service: 2,000.
+MAX_SUBSCRIPTIONS_PER_TOPIC: Final = 2_000
+MAX_SQL_FILTERS_PER_TOPIC: Final = 2_000
+
+# Correlation filters of all subscriptions of a topic. Service: 100,000.
+MAX_CORRELATION_FILTERS_PER_TOPIC: Final = 100_000
+
+# Rules of one subscription: as many as its topic may have SQL filters. Each may make a copy of its own.
+MAX_RULES_PER_SUBSCRIPTION: Final = 2_000
+
 # Characters. Session ids, message ids and partition keys are keys of indexes. Service: 128.
 MAX_ID_CHARACTERS: Final = 128
 

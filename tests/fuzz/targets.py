@@ -182,7 +182,7 @@ def _store(message: Message, read: list[object]) -> None:
     changes: dict[str, object] = {"DeadLetterReason": "fuzzed"}
     try:
         changed = Message(with_application_properties(message, changes))
-        stored.modify(changes)
+        stored = stored.modified(changes)
     except DecodeError:
         promise(read[4] is DecodeError, "application-properties that can be read cannot be changed")
         return

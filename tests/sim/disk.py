@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from tandem.engine.effects import Effects
 from tandem.engine.queries import EnqueuedBeforeQuery, Query
 from tandem.errors import StoreFailed
-from tandem.store.base import Recovered, Store
+from tandem.store.base import Recovered, Store, Written
 from tandem.store.memory import MemoryStore
 from tandem.store.sqlite import SqliteStore
 
@@ -88,14 +88,14 @@ class SimDisk:
     def recover(self) -> Recovered:
         return self._platter.store.recover()
 
-    def write(self, effects: Effects) -> Collection[int]:
+    def write(self, effects: Effects) -> Written:
         world = self._world
         world.auditor.audit_written(effects)
-        duplicates = self._platter.store.write(effects)
+        written = self._platter.store.write(effects)
         self.has_uncommitted = True
-        world.auditor.judge_duplicates(effects, duplicates)
+        world.auditor.judge_duplicates(effects, written.duplicates)
         world.ledger.written_position = world.ledger.position
-        return duplicates
+        return written
 
     def read(self, query: Query) -> None:
         world = self._world

@@ -396,7 +396,7 @@ def delete_queue(world: World) -> None:
     leave_sessions(world, receivers)
     queue = world.queue(book)
     world.auditor.dropping.add(book.number)
-    world.namespace.delete_queue(queue)
+    world.namespace.delete(queue)
     world.namespace.effects.reply(Ask(world, f"delete {book.description.name}"), None)
     try:
         world.namespace.get(book.description.name)

@@ -8,8 +8,8 @@ from typing import Any, Final
 from tandem.amqp.message import Header, Message, Properties, encode_message
 from tandem.amqp.stored import Stored, prepare
 from tandem.engine.description import QueueDescription
-from tandem.engine.effects import DropQueue, Effects, Move, PutQueue, SetSessionState, SetState
-from tandem.engine.message import ACTIVE, NEVER_MS, SCHEDULED, BrokeredMessage
+from tandem.engine.effects import DropQueue, Effects, Move, PutQueue, PutRule, SetSessionState, SetState
+from tandem.engine.message import ACTIVE, NEVER_MS, SCHEDULED, BrokeredMessage, SharedBody
 from tandem.engine.queries import (
     DueQuery,
     EnqueuedBeforeQuery,
@@ -22,6 +22,8 @@ from tandem.engine.queries import (
     SessionStateQuery,
 )
 from tandem.engine.queue import STREAMS_PER_QUEUE
+from tandem.engine.subscription_description import SubscriptionDescription
+from tandem.engine.topic_description import TopicDescription
 from tandem.store.base import Store
 
 QUEUE: Final = 1
@@ -60,7 +62,36 @@ def scheduled(number: int, due_at_ms: int, stream: int = MAIN) -> BrokeredMessag
 def put_queue(number: int = QUEUE, **fields: object) -> Effects:
     effects = Effects()
     described = QueueDescription.from_fields({"name": f"queue-{number}", **fields})
-    effects.changes.append(PutQueue(number, described.to_fields(), 10, 20))
+    effects.changes.append(PutQueue(number, "queue", described.to_fields(), 10, 20))
+    return effects
+
+
+def put_topic(number: int, *subscriptions: int) -> Effects:
+    """A topic and its subscriptions, each with a rule that selects everything."""
+    effects = Effects()
+    topic = TopicDescription(f"topic-{number}")
+    effects.changes.append(PutQueue(number, "topic", topic.to_fields(), 10, 20))
+    for one in subscriptions:
+        fields = SubscriptionDescription(topic.name, f"sub-{one}").to_fields()
+        effects.changes.append(PutQueue(one, "subscription", fields, 10, 20))
+        effects.changes.append(PutRule(one, "$Default", {"filter": {"kind": "true"}, "action": None}, 10))
+    return effects
+
+
+def published(
+    body_number: int, topic: int, *copies: BrokeredMessage, bytes_: Stored | None = None, size_bytes: int = 100
+) -> Effects:
+    """Copies of one message in several subscriptions. Copies keep the bytes they have, if these are given for them."""
+    shared = bytes_ or stored(b"shared")
+    effects = Effects()
+    effects.bodies[body_number] = SharedBody(body_number, topic * STREAMS_PER_QUEUE, size_bytes, shared)
+    for one in copies:
+        one.body_number = body_number
+        if one.stored is None:
+            one.stored = shared
+        effects.appended.append(one)
+        counter = effects.stream_change(one.stream - one.stream % STREAMS_PER_QUEUE)
+        counter.next_sequence_number = max(counter.next_sequence_number, one.sequence_number + 1)
     return effects
 
 
@@ -86,6 +117,8 @@ def removed(*messages: BrokeredMessage) -> Effects:
     for one in messages:
         effects.removed.append(one.row)
         effects.stream_change(one.stream).add(one, -1)
+        if one.body_number:
+            effects.release(one.body_number)
     return effects
 
 
@@ -131,7 +164,7 @@ def committed(store: Store, *batches: Effects) -> set[int]:
     """Write and commit, and return the rows of duplicates."""
     duplicates: set[int] = set()
     for effects in batches:
-        duplicates.update(store.write(effects))
+        duplicates.update(store.write(effects).duplicates)
     store.commit()
     return duplicates
 
@@ -174,7 +207,7 @@ def rows(store: Store, sequence_numbers: list[int], stream: int = MAIN) -> list[
 
 
 def due(store: Store, now_ms: int, limit: int = 1_000, stream: int = MAIN) -> list[int]:
-    return numbers(_ask(store, lambda answer: DueQuery(stream, now_ms, limit, answer)))
+    return numbers(_ask(store, lambda answer: DueQuery(stream, now_ms, limit, False, answer)))
 
 
 def expired(
@@ -225,7 +258,7 @@ def seen(one: BrokeredMessage) -> tuple[object, ...]:
     return (
         *(one.stream, one.sequence_number, one.state, one.delivery_count, one.enqueued_time_ms, one.expires_at_ms),
         *(one.due_at_ms, one.time_to_live_ms, one.session_id, one.size_bytes, one.enqueue_sequence_number),
-        *(one.hop_count, one.partition, one.dead_letter_source),
+        *(one.hop_count, one.partition, one.dead_letter_source, one.body_number),
         None if kept is None else (kept.header_fields, kept.bare),
         None if kept is None else (kept.delivery_annotations.encoded, kept.delivery_annotations.count),
         None if kept is None else (kept.message_annotations.encoded, kept.message_annotations.count),

@@ -9,7 +9,19 @@ from pathlib import Path
 
 from tandem.store.schema import FORMAT_VERSION
 from tandem.store.sqlite import DATABASE_NAME, LOCK_NAME, SqliteStore
-from tests.store.drive import DEAD, committed, message, moved, put_queue, scheduled, sent, session_state
+from tests.store.drive import (
+    DEAD,
+    committed,
+    message,
+    moved,
+    published,
+    put_queue,
+    put_topic,
+    scheduled,
+    sent,
+    session_state,
+    stored,
+)
 
 
 def main() -> None:
@@ -24,6 +36,10 @@ def main() -> None:
     committed(store, sent(first, message(2, expires_at_ms=2_000), scheduled(3, 3_000), message(4), tired))
     committed(store, moved(tired, DEAD, 5, {"DeadLetterReason": "tired"}))
     committed(store, sent(message(1, 8, session_id="s")), session_state("s", b"half way", 1_000, 8, 8))
+    shared = stored(b"shared", {"x-opt-mine": 1})
+    changed = shared.modified({"RuleName": "r"})
+    committed(store, put_topic(3, 4, 5))
+    committed(store, published(1, 3, message(1, 16, stored=shared), message(1, 20, stored=changed), bytes_=shared))
     store.close()
     (directory / LOCK_NAME).unlink()
 

@@ -87,7 +87,7 @@ def test_a_check_changes_nothing(directory: Path) -> None:
 def test_progress_is_told_and_ends_where_all_is_done(directory: Path) -> None:
     told: list[tuple[str, int, int]] = []
     check(directory, lambda what, done, total: told.append((what, done, total)))
-    assert [what for what, _, _ in told] == ["database", "messages", "messages", "sessions", "counts"]
+    assert [what for what, _, _ in told] == ["database", "messages", "messages", "shared bodies", "sessions", "counts"]
     assert told[2] == ("messages", 11, 11)
 
 

@@ -72,7 +72,7 @@ def test_what_a_reader_does_to_a_message_does_not_change_the_stored_one(store: S
     expected = seen(messages(store)[0])
     for mine in (one, messages(store)[0]):
         assert mine.stored is not None
-        mine.stored.modify({"mine": 1})
+        mine.stored = mine.stored.modified({"mine": 1})
         mine.delivery_count = 9
         mine.stored = None
     assert seen(messages(store)[0]) == expected
@@ -233,7 +233,7 @@ def test_queues_are_recorded_replaced_and_listed_by_number(home: Home) -> None:
     assert (first.number, second.number) == (1, 2)
     assert second.fields["max_delivery_count"] == 3
     assert second.fields["user_metadata"] == "ä"
-    assert first == QueueRecord(1, first.fields, 10, 20)
+    assert first == QueueRecord(1, "queue", first.fields, 10, 20)
     assert home.reopen().recover().queues == [first, second]
 
 
@@ -472,9 +472,9 @@ def test_a_queue_dropped_in_the_batch_of_its_last_message_is_gone(home: Home) ->
     effects.changes += drop_queue().changes
     del effects.streams[MAIN]
     committed(store, effects)
-    assert store.recover() == ([], [])
+    assert store.recover() == ([], [], [], 0)
     sweep_all(store)
-    assert home.reopen().recover() == ([], [])
+    assert home.reopen().recover() == ([], [], [], 0)
 
 
 def test_what_is_written_to_a_dropped_queue_later_is_not_kept(home: Home) -> None:
@@ -502,7 +502,7 @@ def test_a_new_queue_with_the_number_of_a_dropped_one_starts_empty(home: Home, i
     if is_swept:
         sweep_all(store)
     store = home.crash()
-    assert store.recover() == ([], [])
+    assert store.recover() == ([], [], [], 0)
     committed(store, put_queue(1))
     assert committed(store, sent(marked(1, "id-1", 1_000))) == set()
     sweep_all(store)
@@ -574,4 +574,4 @@ def test_what_was_committed_survives_any_number_of_restarts(home: Home) -> None:
 def test_a_store_has_room_and_nothing_to_sweep_to_begin_with(store: Store) -> None:
     assert store.has_room()
     assert not store.sweep()
-    assert store.recover() == ([], [])
+    assert store.recover() == ([], [], [], 0)

@@ -138,7 +138,7 @@ def test_a_store_of_any_format_opens_and_reads(tmp_path: Path, number: int) -> N
     shutil.copy(FORMATS / str(number) / DATABASE_NAME, tmp_path)
     store = opened(tmp_path)
     recovered = store.recover()
-    assert [record.fields["name"] for record in recovered.queues] == ["queue-1", "queue-2"]
+    assert [record.fields["name"] for record in recovered.queues][:2] == ["queue-1", "queue-2"]
     assert numbers(messages(store)) == [1, 2, 3, 4]
     (dead,) = messages(store, DEAD)
     assert dead.stored is not None
@@ -150,6 +150,14 @@ def test_a_store_of_any_format_opens_and_reads(tmp_path: Path, number: int) -> N
     again = message(9, enqueued_time_ms=1_500, duplicate_keys=[(1, "id", 1_000)])
     assert committed(store, sent(again)) == {again.row}
     assert store.setting("made by") == f"format {number}"
+    if number > 1:
+        assert [record.kind for record in recovered.queues[2:]] == ["topic", "subscription", "subscription"]
+        assert [(rule.queue_number, rule.name) for rule in recovered.rules] == [(4, "$Default"), (5, "$Default")]
+        (plain,), (changed,) = messages(store, 16), messages(store, 20)
+        assert plain.stored is not None
+        assert changed.stored is not None
+        assert Message(plain.stored.bare).data == Message(changed.stored.bare).data == b"shared"
+        assert Message(changed.stored.bare).application_properties == {"RuleName": "r"}
     store.close()
     assert check(tmp_path).findings == []
 

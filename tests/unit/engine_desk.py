@@ -75,6 +75,8 @@ class Desk:
         self._start()
 
     def _start(self) -> None:
+        # By how much shared bodies grew in batches that are written and not committed.
+        self.shared_bytes: dict[int, int] = {}
         random = Random(1)
         self.namespace = Namespace("test", Nonces(lambda: random.randbytes(4_096)), self.now_ms)
         restore(self.namespace, self.store)
@@ -195,7 +197,10 @@ class Desk:
             namespace.settle_turn()
             effects = namespace.take_effects()
             batch.append(effects)
-            duplicates.update(self.store.write(effects))
+            written = self.store.write(effects)
+            duplicates.update(written.duplicates)
+            for stream, by_bytes in written.shared_bytes.items():
+                self.shared_bytes[stream] = self.shared_bytes.get(stream, 0) + by_bytes
             queries += effects.queries
             if not queries:
                 return batch, duplicates
@@ -204,6 +209,8 @@ class Desk:
     def commit(self, batch: list[Effects], duplicates: set[int]) -> None:
         """The second half: it is on disk, and told."""
         self.store.commit()
+        self.namespace.shared(self.shared_bytes)
+        self.shared_bytes = {}
         for effects in batch:
             self.delivered += effects.deliveries
             self.notices += effects.notices

@@ -93,7 +93,7 @@ def test_a_message_that_cannot_arrive_is_a_dead_letter_of_its_source(trouble: st
     if trouble == "disabled":
         desk.update(target, status="SendDisabled")
     elif trouble == "missing":
-        desk.namespace.delete_queue(target)
+        desk.namespace.delete(target)
     elif trouble == "full":
         desk.send(target, *[payload("x" * 200_000)] * 5)
     desk.send(source, payload("y" * 100_000))
@@ -107,7 +107,7 @@ def test_a_dead_letter_that_never_arrived_is_not_to_be_had_before_it_is_on_disk(
     desk = Desk()
     target = desk.queue("target")
     source = desk.queue("source", forward_to="target")
-    desk.namespace.delete_queue(target)
+    desk.namespace.delete(target)
     desk.receiver(source.dead_letter_queue)
     source.send(payload("a"), 0)
     # A question about the dead-letter queue in the same batch: it reads what is written and not committed.

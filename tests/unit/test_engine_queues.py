@@ -462,7 +462,7 @@ def test_a_deleted_queue_takes_its_messages_and_receivers_with_it() -> None:
     queue = desk.queue()
     desk.send(queue, payload("a"))
     consumer = desk.receiver(queue.main)
-    desk.namespace.delete_queue(queue)
+    desk.namespace.delete(queue)
     desk.flush()
     (notice,) = desk.take_notices()
     assert (notice.kind, notice.consumer) == (NoticeKind.CLOSED, consumer)
@@ -487,7 +487,7 @@ def test_a_question_about_a_queue_that_is_deleted_meanwhile_is_answered() -> Non
     sessions.set_state("s", b"state", "set")
     sessions.get_state("s", "get")
     sessions.list_sessions(None, 0, 10, "list")
-    desk.namespace.delete_queue(queue)
+    desk.namespace.delete(queue)
     desk.flush()
     assert [type(answer) for answer in desk.answers] == [NotFound] * 7
     desk.restart()

@@ -154,7 +154,7 @@ def test_messages_that_come_due_are_not_overtaken_for_good_by_those_sent_in_the_
     desk.namespace.begin(desk.now_ms)
     desk.namespace.tick()
     # The scheduled message gets its new number in the middle of a batch, and a later one is published before it.
-    batch, duplicates = [desk.namespace.take_effects()], set(desk.store.write(desk.namespace.effects))
+    batch, duplicates = [desk.namespace.take_effects()], set(desk.store.write(desk.namespace.effects).duplicates)
     for query in batch[0].queries:
         desk.store.read(query)
     queue.send(payload("b"), 0)

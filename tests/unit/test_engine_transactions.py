@@ -140,7 +140,7 @@ def test_a_transaction_with_a_part_that_cannot_be_done_does_nothing() -> None:
     transaction = declare(desk)
     transaction.settle(lock, lambda: queue.main.complete(lock))
     send(transaction, doomed, payload("a"))
-    desk.namespace.delete_queue(doomed)
+    desk.namespace.delete(doomed)
     with pytest.raises(TransactionRollback, match="was deleted"):
         discharge(desk, transaction)
     assert queue.main.active_count == 1

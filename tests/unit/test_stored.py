@@ -200,7 +200,7 @@ def test_a_body_that_cannot_be_decoded_is_delivered_all_the_same() -> None:
     stored = prepare(Message(INVALID_VALUE_BODY))
     delivery = stored.locked_prefix(0, 1, 2, 3, TOKEN.bytes) + stored.bare
     assert delivery.endswith(INVALID_VALUE_BODY)
-    stored.modify({"a": 1})
+    stored = stored.modified({"a": 1})
     assert stored.bare == encode_message(application_properties={"a": 1}) + INVALID_VALUE_BODY
     with pytest.raises(DecodeError):
         _ = Message(delivery).value
@@ -208,7 +208,7 @@ def test_a_body_that_cannot_be_decoded_is_delivered_all_the_same() -> None:
 
 def test_properties_to_modify_change_the_application_properties_of_later_deliveries() -> None:
     stored = prepare(Message(encode_message(properties=Properties(to="x"), application_properties={"a": 1, "b": 2})))
-    stored.modify({Symbol("b"): 3, "c": 4})
+    stored = stored.modified({Symbol("b"): 3, "c": 4})
     delivery = Message(stored.unlocked_prefix(0, 1, 2) + stored.bare)
     assert is_same(delivery.application_properties, {"a": 1, "b": 3, "c": 4})
     assert delivery.properties == Properties(to="x")

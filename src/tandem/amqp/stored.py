@@ -16,8 +16,16 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
+from tandem.amqp.decode import decode
 from tandem.amqp.message import Header, Message, with_application_properties
-from tandem.amqp.sections import DELIVERY_ANNOTATIONS, HEADER, MESSAGE_ANNOTATIONS, NO_ENTRIES, Entries
+from tandem.amqp.sections import (
+    DELIVERY_ANNOTATIONS,
+    HEADER,
+    MESSAGE_ANNOTATIONS,
+    NO_ENTRIES,
+    Entries,
+    locate,
+)
 from tandem.errors import EncodeError
 
 __all__ = ["BROKER_ANNOTATIONS", "Stored", "prepare", "prepare_with_ttl"]
@@ -72,6 +80,7 @@ _pack_sections: Final = struct.Struct(f">{len(_LOCK_TOKEN_SECTION)}s16s4sBB{_LOC
 # One byte for the count, which the size of a map includes, and the three entries.
 _LOCKED_ENTRIES_SIZE: Final = 1 + struct.calcsize(f">{_LOCKED_ENTRIES_FORMAT}")
 
+_MAX_UINT: Final = 0xFFFF_FFFF
 _NULL: Final = b"\x40"
 _NO_HEADER_FIELDS: Final = 4 * _NULL
 _SMALL_UINT: Final = (b"\x43", *[bytes((0x52, number)) for number in range(1, 256)])
@@ -158,9 +167,37 @@ class Stored:
         sender = self.delivery_annotations.to_section(DELIVERY_ANNOTATIONS)
         return header + sender + annotations.to_section(MESSAGE_ANNOTATIONS)
 
-    def modify(self, changes: Mapping[str, object]) -> None:
-        """Set application properties anew, as a receiver may ask when it gives a message back."""
-        self.bare = with_application_properties(self.bare, changes)
+    def modified(self, changes: Mapping[str, object]) -> Stored:
+        """With application properties set anew, as a receiver may ask when it gives a message back."""
+        return self.with_bare(with_application_properties(self.bare, changes))
+
+    def with_bare(self, bare: bytes) -> Stored:
+        """The same with another bare message. Parts are shared between messages, so none is ever changed."""
+        return Stored(self.header_fields, self.delivery_annotations, self.message_annotations, bare)
+
+    def with_time_to_live(self, ttl_ms: int) -> Stored:
+        """The same with another time to live in its header, as far as a header can say it."""
+        values: list[object] = []
+        offset = 0
+        while offset < len(self.header_fields):
+            value, offset = decode(self.header_fields, offset, len(self.header_fields))
+            values.append(value)
+        durable, priority, _, first_acquirer = values
+        header = Header(
+            durable if isinstance(durable, bool) else None,
+            int(priority) if isinstance(priority, int) else None,
+            min(ttl_ms, _MAX_UINT),
+            first_acquirer if isinstance(first_acquirer, bool) else None,
+        )
+        return Stored(_header_fields(header), self.delivery_annotations, self.message_annotations, self.bare)
+
+    def with_annotations(self, changes: Mapping[str, object]) -> Stored:
+        """The same with some message annotations set anew or, by None, taken away, and others as they were."""
+        section = self.message_annotations.to_section(MESSAGE_ANNOTATIONS)
+        kept = locate(section).entries(MESSAGE_ANNOTATIONS, {key.encode() for key in changes})
+        fresh = Entries.with_symbol_keys({key: value for key, value in changes.items() if value is not None})
+        annotations = kept.followed_by(fresh)
+        return Stored(self.header_fields, self.delivery_annotations, annotations, self.bare)
 
     def _header(self, delivery_count: int) -> bytes:
         fields = self.header_fields + _uint(delivery_count)

@@ -1,7 +1,8 @@
 """What a user can choose about a queue: each property with its default and its bounds.
 
 The defaults are those of the cloud service. A description is checked as a whole when it is made, so that no other
-code has to doubt it.
+code has to doubt it. Topics and subscriptions are described by the same properties, each by its own part of them:
+`topic_description` and `subscription_description`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from tandem.limits import (
     MIN_TIME_TO_LIVE_MS,
 )
 
-__all__ = ["EntityStatus", "QueueDescription"]
+__all__ = ["EntityStatus", "FieldTypes", "QueueDescription", "checked_fields", "status_of"]
+
+# Per property the type of its values, and whether it may be null.
+FieldTypes = dict[str, tuple[type, bool]]
 
 _DEFAULT_LOCK_DURATION_MS: Final = 60_000
 _DEFAULT_DUPLICATE_WINDOW_MS: Final = 600_000
@@ -106,7 +110,7 @@ class QueueDescription:
         self._check()
 
     def _check(self) -> None:
-        validate_entity_name(self.name)
+        self.check_name()
         _within("lock_duration_ms", self.lock_duration_ms, MIN_LOCK_DURATION_MS, MAX_LOCK_DURATION_MS)
         _within("max_size_in_megabytes", self.max_size_in_megabytes, 1, MAX_QUEUE_SIZE_MEGABYTES)
         _within(
@@ -130,15 +134,28 @@ class QueueDescription:
             )
         if self.requires_session and self.forward_to is not None:
             raise ArgumentError(
-                f"forward_to is {self.forward_to!r} on a queue that requires sessions: sessions cannot be forwarded, "
-                "set one of the two"
+                f"forward_to is {self.forward_to!r} on a {self.kind} that requires sessions: sessions cannot be "
+                "forwarded, set one of the two"
             )
         for field, target in (
             ("forward_to", self.forward_to),
             ("forward_dead_lettered_messages_to", self.forward_dead_lettered_messages_to),
         ):
             if target is not None and target.lower() == self.name.lower():
-                raise ArgumentError(f"{field} is {target!r}, the queue itself: name another one")
+                raise ArgumentError(f"{field} is {target!r}, the {self.kind} itself: name another one")
+
+    def check_name(self) -> None:
+        validate_entity_name(self.name)
+
+    @property
+    def kind(self) -> str:
+        """What it describes, in one word."""
+        return "queue"
+
+    @property
+    def judges_properties(self) -> bool:
+        """Whether messages have to be decoded so far that their properties are known."""
+        return self.requires_session or self.requires_duplicate_detection or self.enable_partitioning
 
     @property
     def max_size_bytes(self) -> int:
@@ -181,22 +198,13 @@ class QueueDescription:
     @staticmethod
     def from_fields(fields: dict[str, object]) -> QueueDescription:
         """The opposite. An unknown name or a value of the wrong type raises ArgumentError, which names the field."""
-        unknown = sorted(fields.keys() - _FIELD_TYPES.keys())
-        if unknown:
-            raise ArgumentError(f"{unknown[0]} is not a property of a queue; those are {', '.join(_FIELD_TYPES)}")
-        for field, value in fields.items():
-            expected, is_optional = _FIELD_TYPES[field]
-            if value is None and is_optional:
-                continue
-            # A bool is an int in Python, and is none here.
-            if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
-                raise ArgumentError(f"{field} must be {_TYPE_NAMES[expected]}, got {value!r:.80}")
-        return _from_checked(fields)
+        values = checked_fields("queue", fields, _FIELD_TYPES, QueueDescription("defaults").to_fields())
+        return QueueDescription(**values)  # type: ignore[arg-type] # every type was checked against _FIELD_TYPES
 
 
 _TYPE_NAMES: Final[dict[type, str]] = {int: "a whole number", bool: "true or false", str: "a text"}
 
-_FIELD_TYPES: Final[dict[str, tuple[type, bool]]] = {
+_FIELD_TYPES: Final[FieldTypes] = {
     "name": (str, False),
     "lock_duration_ms": (int, False),
     "max_size_in_megabytes": (int, False),
@@ -217,18 +225,33 @@ _FIELD_TYPES: Final[dict[str, tuple[type, bool]]] = {
 }
 
 
-def _from_checked(fields: dict[str, object]) -> QueueDescription:
-    defaults = QueueDescription("defaults").to_fields()
-    defaults.update(fields)
-    status = defaults.pop("status")
+def checked_fields(
+    kind: str, fields: dict[str, object], types: FieldTypes, defaults: dict[str, object]
+) -> dict[str, object]:
+    """All properties, given or default, with the status as such. Raises ArgumentError, which names the field."""
+    unknown = sorted(fields.keys() - types.keys())
+    if unknown:
+        raise ArgumentError(f"{unknown[0]} is not a property of a {kind}; those are {', '.join(types)}")
+    for field, value in fields.items():
+        expected, is_optional = types[field]
+        if value is None and is_optional:
+            continue
+        # A bool is an int in Python, and is none here.
+        if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
+            raise ArgumentError(f"{field} must be {_TYPE_NAMES[expected]}, got {value!r:.80}")
+    if "name" not in fields:
+        raise ArgumentError(f"name is missing: a {kind} needs one")
+    values = {**defaults, **fields}
+    values["status"] = status_of(values["status"])
+    return values
+
+
+def status_of(text: object) -> EntityStatus:
     try:
-        defaults["status"] = EntityStatus(status)
+        return EntityStatus(text)
     except ValueError:
         allowed = ", ".join([one.value for one in EntityStatus])
-        raise ArgumentError(f"status is {status!r}; it must be one of {allowed}") from None
-    if "name" not in fields:
-        raise ArgumentError("name is missing: a queue needs one")
-    return QueueDescription(**defaults)  # type: ignore[arg-type] # every type was checked against _FIELD_TYPES
+        raise ArgumentError(f"status is {text!r}; it must be one of {allowed}") from None
 
 
 def _within(field: str, value: int, least: int, most: int) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import enum
 from typing import TYPE_CHECKING
 
-from tandem.engine.message import ACTIVE, DEFERRED, BrokeredMessage
+from tandem.engine.message import ACTIVE, DEFERRED, Admission, BrokeredMessage, SharedBody
 
 if TYPE_CHECKING:
     from tandem.engine.consumer import Consumer
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Change",
     "DropQueue",
+    "DropRule",
     "Effects",
     "ForgetDuplicates",
     "HandedOut",
@@ -30,6 +31,7 @@ __all__ = [
     "Notice",
     "NoticeKind",
     "PutQueue",
+    "PutRule",
     "SetSessionState",
     "SetState",
     "StreamChange",
@@ -55,14 +57,20 @@ class SetState(Change):
 
 
 class Move(Change):
-    """A message gets another place: `message` already says which, and as what."""
+    """A message gets another place: `message` already says which, and as what.
 
-    __slots__ = ("message", "properties", "row")
+    `shared_body_number` is that of a shared body which the message leaves: from now on it has bytes of its own.
+    """
 
-    def __init__(self, row: int, message: BrokeredMessage, properties: dict[str, object] | None) -> None:
+    __slots__ = ("message", "properties", "row", "shared_body_number")
+
+    def __init__(
+        self, row: int, message: BrokeredMessage, properties: dict[str, object] | None, shared_body_number: int = 0
+    ) -> None:
         self.row = row
         self.message = message
         self.properties = properties
+        self.shared_body_number = shared_body_number
 
 
 class SetSessionState(Change):
@@ -78,12 +86,15 @@ class SetSessionState(Change):
 
 
 class PutQueue(Change):
-    """A queue is made or changed."""
+    """A queue, topic or subscription is made or changed."""
 
-    __slots__ = ("created_at_ms", "fields", "number", "updated_at_ms")
+    __slots__ = ("created_at_ms", "fields", "kind", "number", "updated_at_ms")
 
-    def __init__(self, number: int, fields: dict[str, object], created_at_ms: int, updated_at_ms: int) -> None:
+    def __init__(
+        self, number: int, kind: str, fields: dict[str, object], created_at_ms: int, updated_at_ms: int
+    ) -> None:
         self.number = number
+        self.kind = kind
         self.fields = fields
         self.created_at_ms = created_at_ms
         self.updated_at_ms = updated_at_ms
@@ -96,6 +107,28 @@ class DropQueue(Change):
 
     def __init__(self, number: int) -> None:
         self.number = number
+
+
+class PutRule(Change):
+    """A subscription gets a rule."""
+
+    __slots__ = ("created_at_ms", "fields", "name", "queue_number")
+
+    def __init__(self, queue_number: int, name: str, fields: dict[str, object], created_at_ms: int) -> None:
+        self.queue_number = queue_number
+        self.name = name
+        self.fields = fields
+        self.created_at_ms = created_at_ms
+
+
+class DropRule(Change):
+    """A subscription loses a rule."""
+
+    __slots__ = ("name", "queue_number")
+
+    def __init__(self, queue_number: int, name: str) -> None:
+        self.queue_number = queue_number
+        self.name = name
 
 
 class ForgetDuplicates(Change):
@@ -134,7 +167,7 @@ class StreamChange:
             self.deferred += count
         else:
             self.scheduled += count
-        self.size_bytes += count * message.size_bytes
+        self.size_bytes += count * message.held_bytes
 
 
 class NoticeKind(enum.Enum):
@@ -172,14 +205,18 @@ class Effects:
     """One batch of effects."""
 
     __slots__ = (
+        "admissions",
         "appended",
         "appended_bytes",
+        "bodies",
         "changes",
         "deliveries",
         "handed_out",
         "moved",
         "notices",
+        "published",
         "queries",
+        "released",
         "removed",
         "replies",
         "streams",
@@ -188,6 +225,13 @@ class Effects:
     def __init__(self) -> None:
         self.appended: list[BrokeredMessage] = []
         self.appended_bytes = 0
+        # Questions to duplicate detection that are not tied to one message, and what is shared between messages.
+        self.admissions: list[Admission] = []
+        self.bodies: dict[int, SharedBody] = {}
+        # Shared bodies of removed messages, and how many of their copies went.
+        self.released: dict[int, int] = {}
+        # Numbers of topics, and the bytes published to each.
+        self.published: list[tuple[int, int]] = []
         self.changes: list[Change] = []
         self.removed: list[int] = []
         self.streams: dict[int, StreamChange] = {}
@@ -208,7 +252,11 @@ class Effects:
 
     @property
     def has_writes(self) -> bool:
-        return bool(self.appended or self.changes or self.removed or self.streams)
+        return bool(self.appended or self.changes or self.removed or self.streams or self.admissions)
+
+    def release(self, body_number: int) -> None:
+        """One copy less of a shared body."""
+        self.released[body_number] = self.released.get(body_number, 0) + 1
 
     def reply(self, asker: object, answer: object) -> None:
         self.replies.append((asker, answer))

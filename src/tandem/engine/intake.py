@@ -7,6 +7,7 @@ from typing import Final
 
 from tandem.amqp.batch import BATCH_FORMAT, split_batch
 from tandem.amqp.message import Message, MessageId, Properties, has_message_id, with_message_id
+from tandem.amqp.sections import MESSAGE_ANNOTATIONS, Entries
 from tandem.amqp.stored import prepare_with_ttl
 from tandem.amqp.types import Timestamp
 from tandem.engine.description import QueueDescription
@@ -21,7 +22,16 @@ from tandem.errors import (
 from tandem.ids import Nonces
 from tandem.limits import MAX_ID_CHARACTERS, PARTITION_COUNT
 
-__all__ = ["Draft", "canonical_id", "message_id_of", "partition_of", "read_transfer", "session_id_of"]
+__all__ = [
+    "Draft",
+    "canonical_id",
+    "message_id_of",
+    "partition_key_of",
+    "partition_of",
+    "read_transfer",
+    "session_id_of",
+    "usable_session_id",
+]
 
 _SCHEDULED_TIME: Final = b"x-opt-scheduled-enqueue-time"
 _PARTITION_KEY: Final = b"x-opt-partition-key"
@@ -90,7 +100,7 @@ def _read(payload: bytes, description: QueueDescription, now_ms: int, nonces: No
             _read_scheduled_time(source, message, now_ms)
         if _PARTITION_KEY in annotations.encoded:
             draft.partition_key = _annotated_text(source, "x-opt-partition-key")
-    if description.requires_session or description.requires_duplicate_detection or description.enable_partitioning:
+    if description.judges_properties:
         _read_properties(source, draft, description)
     return draft
 
@@ -124,10 +134,12 @@ def _read_properties(source: Message, draft: Draft, description: QueueDescriptio
     """Only queues that sort messages by their properties have these decoded."""
     properties = source.properties or Properties()
     session_id = properties.group_id
+    if session_id is not None:
+        session_id = _checked_id("session-id", session_id)
     if description.requires_session:
         if session_id is None:
             raise NotAllowed(_NO_SESSION_ID, Scope.DELIVERY)
-        draft.message.session_id = _checked_id("session-id", session_id)
+        draft.message.session_id = session_id
     if session_id is not None and draft.partition_key is not None and session_id != draft.partition_key:
         raise NotAllowed(
             f"The SessionId '{session_id}' and the PartitionKey '{draft.partition_key}' of a message must be the same.",
@@ -154,15 +166,40 @@ def canonical_id(message_id: MessageId) -> str:
 
 
 def session_id_of(bare: bytes) -> str | None:
-    """For a message that is forwarded to a queue with sessions from one without."""
-    properties = Message(bare).properties
-    return None if properties is None or properties.group_id is None else _checked_id("session-id", properties.group_id)
+    """For a message that is forwarded to a queue with sessions from one without. One that cannot be used is none."""
+    properties = _readable_properties(bare)
+    return None if properties is None else usable_session_id(properties.group_id)
+
+
+def usable_session_id(session_id: object) -> str | None:
+    return session_id if isinstance(session_id, str) and len(session_id) <= MAX_ID_CHARACTERS else None
+
+
+def _readable_properties(bare: bytes) -> Properties | None:
+    """Nobody has looked at them so far, and whoever sent the message is not there to be told."""
+    try:
+        return Message(bare).properties
+    except DecodeError:
+        return None
 
 
 def message_id_of(bare: bytes) -> str | None:
-    """For a message that is forwarded to a queue that detects duplicates."""
-    properties = Message(bare).properties
-    return None if properties is None or properties.message_id is None else canonical_id(properties.message_id)
+    """For a message that is forwarded to a queue that detects duplicates. One that cannot be used is none."""
+    properties = _readable_properties(bare)
+    if properties is None or properties.message_id is None:
+        return None
+    try:
+        return canonical_id(properties.message_id)
+    except ArgumentOutOfRange:
+        return None
+
+
+def partition_key_of(annotations: Entries) -> str | None:
+    """The key that the sender gave, if it gave a text."""
+    if _PARTITION_KEY not in annotations.encoded:
+        return None
+    key = (Message(annotations.to_section(MESSAGE_ANNOTATIONS)).message_annotations or {}).get(_PARTITION_KEY.decode())
+    return str(key) if isinstance(key, str) else None
 
 
 def partition_of(key: str) -> int:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tandem.amqp.sections import NO_ENTRIES, Entries
+from tandem.amqp.sections import NO_ENTRIES, Entries, locate
 from tandem.amqp.stored import Stored
 from tandem.amqp.types import Int, Short
 
@@ -28,7 +28,9 @@ __all__ = [
     "SCHEDULED",
     "SEQUENCE_BITS",
     "SEQUENCE_MASK",
+    "Admission",
     "BrokeredMessage",
+    "SharedBody",
     "row_of",
 ]
 
@@ -54,10 +56,42 @@ def row_of(stream: int, sequence_number: int) -> int:
     return stream << SEQUENCE_BITS | sequence_number
 
 
+class Admission:
+    """The question whether a message was seen before: asked once, however many subscriptions get a copy.
+
+    `keys` are as those of a message: queue number, key and window of each duplicate detection on its way.
+    """
+
+    __slots__ = ("at_ms", "keys")
+
+    def __init__(self, keys: list[tuple[int, str, int]], at_ms: int) -> None:
+        self.keys = keys
+        self.at_ms = at_ms
+
+
+class SharedBody:
+    """The bytes of a published message, kept once for all subscriptions that hold it, and counted to its topic.
+
+    `front_bytes` is how much of the bare message lies before the body: properties and application properties, which
+    an action may change for one of the copies.
+    """
+
+    __slots__ = ("front_bytes", "number", "size_bytes", "stored", "stream")
+
+    def __init__(self, number: int, stream: int, size_bytes: int, stored: Stored) -> None:
+        self.number = number
+        self.stream = stream
+        self.size_bytes = size_bytes
+        self.stored = stored
+        self.front_bytes = locate(stored.bare).body_start()
+
+
 class BrokeredMessage:
     """One message. `stored` are its bytes, None while they are only on disk."""
 
     __slots__ = (
+        "admission",
+        "body_number",
         "dead_letter_source",
         "delivery_count",
         "due_at_ms",
@@ -111,10 +145,39 @@ class BrokeredMessage:
         self.stored = stored
         # Queue number, key and window of each duplicate detection that the message has to pass on its way in.
         self.duplicate_keys: list[tuple[int, str, int]] | None = None
+        # A copy of a published message comes in only if its topic admits it.
+        self.admission: Admission | None = None
+        # Which shared body its bytes are part of; 0 if they are its own.
+        self.body_number = 0
 
     @property
     def row(self) -> int:
         return self.stream << SEQUENCE_BITS | self.sequence_number
+
+    @property
+    def held_bytes(self) -> int:
+        """What it adds to the size of its queue. A shared body is counted to its topic, once."""
+        return 0 if self.body_number else self.size_bytes
+
+    def copy(self) -> BrokeredMessage:
+        """The same message for one more subscription."""
+        return BrokeredMessage(
+            self.stream,
+            self.sequence_number,
+            self.state,
+            self.delivery_count,
+            self.enqueued_time_ms,
+            self.expires_at_ms,
+            self.due_at_ms,
+            self.time_to_live_ms,
+            self.session_id,
+            self.size_bytes,
+            self.enqueue_sequence_number,
+            self.hop_count,
+            self.partition,
+            self.dead_letter_source,
+            self.stored,
+        )
 
     @property
     def visible_sequence_number(self) -> int:

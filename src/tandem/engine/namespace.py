@@ -1,4 +1,4 @@
-"""A namespace: every queue, what they share, and the rhythm of the engine.
+"""A namespace: every entity, what they share, and the rhythm of the engine.
 
 begin(now)      the time of all that follows
 ...             commands: methods of namespace, queue, sub-queue, outlet
@@ -12,17 +12,23 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from tandem.addresses import Address
+from tandem.addresses import Address, split_subscription, subscription_path
 from tandem.engine.description import QueueDescription
 from tandem.engine.effects import DropQueue, Effects
 from tandem.engine.message import BrokeredMessage
 from tandem.engine.queue import STREAMS_PER_QUEUE, Queue
+from tandem.engine.rule import Rule
 from tandem.engine.subqueue import SubQueue
+from tandem.engine.subscription import DEFAULT_RULE, Subscription
+from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.timers import Timers
+from tandem.engine.topic import Topic
+from tandem.engine.topic_description import TopicDescription
 from tandem.engine.transactions import Transactions
 from tandem.errors import ArgumentError, EntityAlreadyExists, NotFound, QuotaExceeded
 from tandem.ids import Nonces
-from tandem.limits import MAX_ENTITIES
+from tandem.limits import MAX_ENTITIES, MAX_SUBSCRIPTIONS_PER_TOPIC
+from tandem.rules import TrueFilter
 
 __all__ = ["Namespace"]
 
@@ -36,6 +42,7 @@ class Namespace:
     __slots__ = (
         "_by_number",
         "_by_path",
+        "_next_body_number",
         "_next_number",
         "_to_pump",
         "effects",
@@ -56,9 +63,11 @@ class Namespace:
         self.transactions = Transactions(self)
         # The store has no room for new messages.
         self.is_disk_full = False
+        # Queues and topics. Subscriptions are found through their topic.
         self._by_path: dict[str, Queue] = {}
         self._by_number: dict[int, Queue] = {}
         self._next_number = 1
+        self._next_body_number = 1
         self._to_pump: dict[SubQueue, None] = {}
 
     # --- rhythm ---------------------------------------------------------------------------------------------
@@ -119,53 +128,113 @@ class Namespace:
                 subqueue.count(message, 1)
                 subqueue.outlet.head.add_out_of_order(message)
                 self._to_pump[subqueue] = None
+        for topic_number, size_bytes in effects.published:
+            topic = self._by_number.get(topic_number)
+            if topic is not None:
+                topic.pending_bytes -= size_bytes
+
+    def shared(self, changes: dict[int, int]) -> None:
+        """By how much the shared bodies on disk, counted to these streams, have grown or shrunk."""
+        for stream, by_bytes in changes.items():
+            topic = self.queue_of_stream(stream)
+            if topic is not None:
+                topic.main.size_bytes += by_bytes
+
+    def take_body_number(self) -> int:
+        number = self._next_body_number
+        self._next_body_number = number + 1
+        return number
+
+    def restore_body_number(self, last: int) -> None:
+        """Numbers of bodies that are on disk are not given again."""
+        self._next_body_number = last + 1
 
     # --- entities -------------------------------------------------------------------------------------------
 
-    def restore_queue(
-        self, number: int, description: QueueDescription, created_at_ms: int, updated_at_ms: int
-    ) -> Queue:
-        """A queue that was on disk when the broker started."""
-        queue = Queue(self, number, description, created_at_ms)
+    def restore(self, number: int, description: QueueDescription, created_at_ms: int, updated_at_ms: int) -> Queue:
+        """An entity that was on disk when the broker started. Topics come before their subscriptions."""
+        queue = self._make(number, description, created_at_ms)
         queue.updated_at_ms = updated_at_ms
         # How long nobody has used it is not known any more: the time counts from now.
         queue.accessed_at_ms = self.now_ms
         self._add(queue)
         return queue
 
+    def _make(self, number: int, description: QueueDescription, created_at_ms: int) -> Queue:
+        if isinstance(description, SubscriptionDescription):
+            topic = self.topic(description.topic_name)
+            return Subscription(self, number, topic, description, created_at_ms)
+        if isinstance(description, TopicDescription):
+            return Topic(self, number, description, created_at_ms)
+        return Queue(self, number, description, created_at_ms)
+
     def _add(self, queue: Queue) -> None:
-        self._by_path[queue.name.lower()] = queue
+        if isinstance(queue, Subscription):
+            queue.parent.subscriptions[queue.subscription_description.subscription_name.lower()] = queue
+        else:
+            self._by_path[queue.name.lower()] = queue
         self._by_number[queue.number] = queue
         self._next_number = max(self._next_number, queue.number + 1)
         queue.watch_idle()
 
     def create_queue(self, description: QueueDescription) -> Queue:
-        if description.name.lower() in self._by_path:
+        return self._create(description)
+
+    def create_topic(self, description: TopicDescription) -> Topic:
+        topic = self._create(description)
+        assert isinstance(topic, Topic)
+        return topic
+
+    def create_subscription(
+        self, description: SubscriptionDescription, rules: list[Rule] | None = None
+    ) -> Subscription:
+        """With these rules, or with the one that selects everything."""
+        topic = self.topic(description.topic_name)
+        # One spelling of the path, that of the topic.
+        description.rename(topic.name)
+        if len(topic.subscriptions) >= MAX_SUBSCRIPTIONS_PER_TOPIC:
+            raise QuotaExceeded(
+                f"The topic '{topic.name}' has {len(topic.subscriptions)} subscriptions; at most "
+                f"{MAX_SUBSCRIPTIONS_PER_TOPIC} are allowed."
+            )
+        subscription = self._create(description)
+        assert isinstance(subscription, Subscription)
+        topic.touch()
+        for rule in rules if rules is not None else [Rule(DEFAULT_RULE, TrueFilter(), None, self.now_ms)]:
+            subscription.add_rule(rule)
+        return subscription
+
+    def _create(self, description: QueueDescription) -> Queue:
+        if self.find_any(description.name.lower()) is not None:
             raise EntityAlreadyExists(
                 f"SubCode=40900. Conflict. The messaging entity '{description.name}' exists already."
             )
-        if len(self._by_path) >= MAX_ENTITIES:
+        if len(self._by_path) >= MAX_ENTITIES and not isinstance(description, SubscriptionDescription):
             raise QuotaExceeded(f"The namespace has {len(self._by_path)} entities; at most {MAX_ENTITIES} are allowed.")
         self._check_forwarding(description)
-        queue = Queue(self, self._free_number(), description, self.now_ms)
+        queue = self._make(self._free_number(), description, self.now_ms)
         self._add(queue)
         queue.record()
         return queue
 
     def _free_number(self) -> int:
         """The next in turn. Numbers of deleted queues come round again only after all others."""
+        if len(self._by_number) >= _MAX_QUEUE_NUMBER:
+            raise QuotaExceeded(
+                f"The namespace has {len(self._by_number)} queues, topics and subscriptions; there is no room for more."
+            )
         while self._next_number in self._by_number or self._next_number > _MAX_QUEUE_NUMBER:
             self._next_number = 1 if self._next_number > _MAX_QUEUE_NUMBER else self._next_number + 1
         return self._next_number
 
     def update_queue(self, queue: Queue, description: QueueDescription) -> None:
         old = queue.description
-        for field in ("requires_session", "requires_duplicate_detection", "enable_partitioning", "name"):
-            before, after = old.to_fields()[field], description.to_fields()[field]
-            if before != after:
+        before, after = old.to_fields(), description.to_fields()
+        for field in ("requires_session", "requires_duplicate_detection", "enable_partitioning", "name", "topic_name"):
+            if field in before and before[field] != after[field]:
                 raise ArgumentError(
-                    f"SubCode=40000. The value for the {field} property of an existing Queue cannot be changed: it is "
-                    f"{before!r}, asked for was {after!r}."
+                    f"SubCode=40000. The value for the {field} property of an existing {queue.noun} cannot be changed: "
+                    f"it is {before[field]!r}, asked for was {after[field]!r}."
                 )
         self._check_forwarding(description)
         queue.update(description)
@@ -178,13 +247,22 @@ class Namespace:
             if target is not None and target.lower() not in self._by_path:
                 raise ArgumentError(f"{field} is {target!r}, which does not exist: make it first")
 
-    def delete_queue(self, queue: Queue) -> None:
+    def delete(self, queue: Queue) -> None:
+        """An entity with all it holds; a topic with its subscriptions."""
+        if isinstance(queue, Topic):
+            for subscription in list(queue.subscriptions.values()):
+                self.delete(subscription)
         error = NotFound(f"The messaging entity '{queue.name}' could not be found. It was deleted.")
         for subqueue in queue.subqueues():
             subqueue.close_all_consumers(error)
             subqueue.outlet.locks.clear()
         queue.is_dropped = True
-        del self._by_path[queue.name.lower()]
+        if isinstance(queue, Subscription):
+            queue.forget_rules()
+            del queue.parent.subscriptions[queue.subscription_description.subscription_name.lower()]
+            queue.parent.subscription_bytes -= sum([subqueue.size_bytes for subqueue in queue.subqueues()])
+        else:
+            del self._by_path[queue.name.lower()]
         del self._by_number[queue.number]
         self.effects.changes.append(DropQueue(queue.number))
         # Counts of the last moments would bring the stream's row back.
@@ -193,17 +271,48 @@ class Namespace:
 
     @property
     def queues(self) -> list[Queue]:
+        """In the order of their names; topics are not among them."""
+        entities = [self._by_path[path] for path in sorted(self._by_path)]
+        return [entity for entity in entities if not isinstance(entity, Topic)]
+
+    @property
+    def topics(self) -> list[Topic]:
         """In the order of their names."""
-        return [self._by_path[path] for path in sorted(self._by_path)]
+        entities = [self._by_path[path] for path in sorted(self._by_path)]
+        return [entity for entity in entities if isinstance(entity, Topic)]
 
     def find(self, path: str) -> Queue | None:
+        """A queue or a topic: what can be sent to."""
         return self._by_path.get(path.lower())
+
+    def find_any(self, path: str) -> Queue | None:
+        """The same, or a subscription."""
+        entity = self._by_path.get(path.lower())
+        if entity is None:
+            names = split_subscription(path.lower())
+            if names is not None:
+                topic = self._by_path.get(names[0])
+                if isinstance(topic, Topic):
+                    return topic.subscriptions.get(names[1])
+        return entity
+
+    def topic(self, path: str) -> Topic:
+        topic = self.find(path)
+        if not isinstance(topic, Topic):
+            raise NotFound(f"The messaging entity '{path}' could not be found.")
+        return topic
+
+    def subscription(self, topic: str, name: str) -> Subscription:
+        subscription = self.topic(topic).subscriptions.get(name.lower())
+        if subscription is None:
+            raise NotFound(f"The messaging entity '{subscription_path(topic, name)}' could not be found.")
+        return subscription
 
     def queue_of_stream(self, stream: int) -> Queue | None:
         return self._by_number.get(stream // STREAMS_PER_QUEUE)
 
     def get(self, path: str) -> Queue:
-        queue = self.find(path)
+        queue = self.find_any(path)
         if queue is None:
             # Two SDKs tell a missing entity by this very sentence.
             raise NotFound(f"The messaging entity '{path}' could not be found.")
@@ -211,7 +320,7 @@ class Namespace:
 
     def resolve(self, address: Address) -> SubQueue:
         """The line of messages that an address names."""
-        queue = self.find(address.entity)
+        queue = self.find_any(address.entity)
         if queue is None:
             raise NotFound(f"The messaging entity '{address.path}' could not be found.")
         return queue.subqueue(address.sub_queue)

@@ -76,14 +76,17 @@ class RowsQuery(Query):
 
 
 class DueQuery(Query):
-    """Scheduled messages whose time has come, the earliest first, without their bytes."""
+    """Scheduled messages whose time has come, the earliest first: without their bytes, unless these are needed."""
 
-    __slots__ = ("answer", "limit", "now_ms")
+    __slots__ = ("answer", "limit", "needs_bytes", "now_ms")
 
-    def __init__(self, stream: int, now_ms: int, limit: int, answer: Callable[[Messages], None]) -> None:
+    def __init__(
+        self, stream: int, now_ms: int, limit: int, needs_bytes: bool, answer: Callable[[Messages], None]
+    ) -> None:
         super().__init__(stream)
         self.now_ms = now_ms
         self.limit = limit
+        self.needs_bytes = needs_bytes
         self.answer = answer
 
 

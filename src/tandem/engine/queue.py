@@ -1,4 +1,8 @@
-"""One queue: its description, its three sub-queues, what may be sent to it, and where a message goes on to."""
+"""One queue: its description, its three sub-queues, what may be sent to it, and where a message goes on to.
+
+Topics and subscriptions are queues too (`topic`, `subscription`): a topic is one that passes on what it takes, a
+subscription is one that nobody sends to.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +13,16 @@ from tandem.addresses import SubQueue as SubQueueKind
 from tandem.engine.description import QueueDescription
 from tandem.engine.effects import ForgetDuplicates, PutQueue
 from tandem.engine.intake import Draft, message_id_of, partition_of, read_transfer, session_id_of
-from tandem.engine.message import ACTIVE, NEVER_MS, SCHEDULED, SEQUENCE_MASK, BrokeredMessage
+from tandem.engine.message import ACTIVE, NEVER_MS, SCHEDULED, SEQUENCE_BITS, SEQUENCE_MASK, BrokeredMessage
 from tandem.engine.subqueue import SubQueue
 from tandem.errors import DecodeError, EntityDisabled, MessageSizeExceeded, QuotaExceeded, Scope
 from tandem.limits import MAX_HOPS, MAX_PAGE_MESSAGES, PARTITION_COUNT
 
 if TYPE_CHECKING:
     from tandem.engine.namespace import Namespace
+    from tandem.engine.topic import Topic
 
-__all__ = ["STREAMS_PER_QUEUE", "Queue"]
+__all__ = ["NO_SESSION", "STREAMS_PER_QUEUE", "Queue"]
 
 # The queue, its dead-letter queue and its transfer dead-letter queue; the fourth is spare.
 STREAMS_PER_QUEUE: Final = 4
@@ -33,7 +38,7 @@ _TOO_MANY_HOPS: Final = {
         f"This value is set to {MAX_HOPS}."
     ),
 }
-_NO_SESSION: Final = {
+NO_SESSION: Final = {
     "DeadLetterReason": "Session ID is null",
     "DeadLetterErrorDescription": "Session enabled entity doesn't allow a message whose session identifier is null.",
 }
@@ -57,6 +62,7 @@ class Queue:
         "number",
         "pending_bytes",
         "ping_count",
+        "topic",
         "transfer_dead_letter_queue",
         "updated_at_ms",
     )
@@ -73,6 +79,8 @@ class Queue:
         self.pending_bytes = 0
         self.ping_count = 0
         self.is_dropped = False
+        # Whose subscription this is.
+        self.topic: Topic | None = None
         self.forget_at_ms = NEVER_MS
         self._next_partition = 0
         stream = number * STREAMS_PER_QUEUE
@@ -94,6 +102,11 @@ class Queue:
     def size_bytes(self) -> int:
         dead_bytes = self.dead_letter_queue.size_bytes + self.transfer_dead_letter_queue.size_bytes
         return self.main.size_bytes + dead_bytes + self.pending_bytes
+
+    @property
+    def noun(self) -> str:
+        """What the service calls it in its messages."""
+        return self.description.kind.capitalize()
 
     def subqueue(self, kind: SubQueueKind) -> SubQueue:
         if kind is SubQueueKind.NONE:
@@ -125,12 +138,12 @@ class Queue:
     def check_room(self, size_bytes: int) -> None:
         if self.size_bytes + size_bytes > self.description.max_size_bytes:
             raise QuotaExceeded(
-                f"The maximum entity size has been reached or exceeded for Queue: '{self.name}'. Size of entity in "
-                f"bytes: {self.size_bytes}, max entity size in bytes: {self.description.max_size_bytes}."
+                f"The maximum entity size has been reached or exceeded for {self.noun}: '{self.name}'. Size of entity "
+                f"in bytes: {self.size_bytes}, max entity size in bytes: {self.description.max_size_bytes}."
             )
         if self.namespace.is_disk_full:
             raise QuotaExceeded(
-                f"The disk of the broker is full: {size_bytes} bytes for Queue '{self.name}' cannot be stored. "
+                f"The disk of the broker is full: {size_bytes} bytes for {self.noun} '{self.name}' cannot be stored. "
                 "Messages can still be received, which makes room."
             )
 
@@ -196,32 +209,58 @@ class Queue:
 
     def place(self, message: BrokeredMessage, row: int, properties: dict[str, object] | None) -> None:
         """Put a message into this queue, or where this queue forwards to. `row` is where it was, -1 if it is new."""
-        queue = self
         # Where it comes to, nobody has tried it yet.
         message.delivery_count = 0
-        if message.state != SCHEDULED:
-            while queue.description.forward_to is not None:
-                if message.hop_count >= MAX_HOPS:
-                    queue._place_dead(message, row, {**(properties or {}), **_TOO_MANY_HOPS})
-                    return
-                target = queue.namespace.find(queue.description.forward_to)
-                reason = _why_not(target, queue.description.forward_to, message)
-                if target is None or reason is not None:
-                    queue._place_dead(message, row, {**(properties or {}), **(reason or {})})
-                    return
-                message.hop_count += 1
-                number = queue._next_number()
-                if not message.enqueue_sequence_number:
-                    message.enqueue_sequence_number = number
-                queue = target
-                queue._adopt(message)
+        forward_to = self.description.forward_to
+        if forward_to is not None and message.state != SCHEDULED:
+            self._forward(message, forward_to, row, properties)
+        else:
+            self._enter(message, row, properties)
+
+    def _forward(
+        self, message: BrokeredMessage, forward_to: str, row: int, properties: dict[str, object] | None
+    ) -> None:
+        """On to where this queue forwards to, which may forward it again; or into the dead-letter queue here."""
+        if message.hop_count >= MAX_HOPS:
+            self.place_dead(message, row, {**(properties or {}), **_TOO_MANY_HOPS})
+            return
+        target = self.namespace.find(forward_to)
+        reason = _why_not(target, forward_to, message)
+        if target is None or reason is not None:
+            self.place_dead(message, row, {**(properties or {}), **(reason or {})})
+            return
+        message.hop_count += 1
+        number = self._next_number()
+        if not message.enqueue_sequence_number:
+            message.enqueue_sequence_number = number
+        target._adopt(message)
+        target.place(message, row, properties)
+
+    def _enter(self, message: BrokeredMessage, row: int, properties: dict[str, object] | None) -> None:
+        """Into this very queue."""
         if not (message.state == SCHEDULED and message.sequence_number):
-            message.sequence_number = queue._next_number()
-        message.stream = queue.main.stream
+            message.sequence_number = self._next_number()
+        message.stream = self.main.stream
         message.enqueued_time_ms = self.namespace.now_ms
-        queue._limit_time_to_live(message)
-        queue.main.expect(message)
-        self._write(queue.main, message, row, properties)
+        self._limit_time_to_live(message)
+        self.main.expect(message)
+        self._write(self.main, message, row, properties)
+
+    # --- scheduled messages ---------------------------------------------------------------------------------
+
+    @property
+    def activation_limit(self) -> int:
+        """How many scheduled messages that are due are looked at together."""
+        return MAX_PAGE_MESSAGES
+
+    @property
+    def needs_bytes_to_activate(self) -> bool:
+        """Where it is forwarded to, a message may be judged by its properties."""
+        return self.description.forward_to is not None
+
+    def activate(self, message: BrokeredMessage, row: int) -> None:
+        """The time of a scheduled message has come."""
+        self.place(message, row, None)
 
     def _adopt(self, message: BrokeredMessage) -> None:
         """A message was forwarded here: what its former queue made of its session and partition does not count."""
@@ -236,7 +275,7 @@ class Queue:
                 window_ms = description.duplicate_detection_history_time_window_ms
                 message.duplicate_keys = [*(message.duplicate_keys or []), (self.number, message_id, window_ms)]
 
-    def _place_dead(self, message: BrokeredMessage, row: int, properties: dict[str, object]) -> None:
+    def place_dead(self, message: BrokeredMessage, row: int, properties: dict[str, object]) -> None:
         """A message that came to this queue and cannot go on."""
         message.sequence_number = self._next_number()
         self._bury(self.dead_letter_queue, message, row, properties)
@@ -258,8 +297,15 @@ class Queue:
         change = effects.stream_change(subqueue.stream)
         if row >= 0:
             message.stored = None
+            body_number = message.body_number
+            if body_number and row >> SEQUENCE_BITS >> 2 != self.number:
+                # It leaves the topic that its bytes are counted to, and takes them along.
+                message.body_number = 0
+                effects.release(body_number)
+            else:
+                body_number = 0
             change.add(message, 1)
-            subqueue.record_move(row, message, properties)
+            subqueue.record_move(row, message, properties, body_number)
             effects.moved.append(message)
             subqueue.queue.pending_bytes += message.size_bytes
             return
@@ -267,7 +313,7 @@ class Queue:
         if properties and stored is not None:
             # Properties that cannot be read cannot be added to. The message is kept as it was sent.
             with contextlib.suppress(DecodeError):
-                stored.modify(properties)
+                message.stored = stored.modified(properties)
         effects.appended.append(message)
         effects.appended_bytes += message.size_bytes
         subqueue.queue.pending_bytes += message.size_bytes
@@ -352,7 +398,13 @@ class Queue:
 
     def record(self) -> None:
         self.namespace.effects.changes.append(
-            PutQueue(self.number, self.description.to_fields(), self.created_at_ms, self.updated_at_ms)
+            PutQueue(
+                self.number,
+                self.description.kind,
+                self.description.to_fields(),
+                self.created_at_ms,
+                self.updated_at_ms,
+            )
         )
 
     def on_time(self, now_ms: int) -> bool:
@@ -368,7 +420,7 @@ class Queue:
             if self.is_in_use:
                 self.touch()
             if self.accessed_at_ms + idle_ms <= now_ms:
-                self.namespace.delete_queue(self)
+                self.namespace.delete(self)
                 return False
             self.main.wake_at(self.accessed_at_ms + idle_ms)
         return True
@@ -408,10 +460,8 @@ def _why_not(target: Queue | None, name: str, message: BrokeredMessage) -> dict[
         if message.stored is not None:
             message.session_id = session_id_of(message.stored.bare)
         if message.session_id is None:
-            return dict(_NO_SESSION)
+            return dict(NO_SESSION)
     if target.size_bytes + message.size_bytes > target.description.max_size_bytes:
-        return {
-            "DeadLetterReason": "ForwardingFailed",
-            "DeadLetterErrorDescription": f"The maximum entity size has been reached or exceeded for Queue: '{name}'.",
-        }
+        what = f"The maximum entity size has been reached or exceeded for {target.noun}: '{name}'."
+        return {"DeadLetterReason": "ForwardingFailed", "DeadLetterErrorDescription": what}
     return None

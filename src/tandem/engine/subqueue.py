@@ -125,6 +125,8 @@ class SubQueue:
         self.deferred_count = deferred
         self.scheduled_count = scheduled
         self.size_bytes = size_bytes
+        if self.queue.topic is not None:
+            self.queue.topic.subscription_bytes += size_bytes
         if not self.is_dead_letter:
             self.tail = tail
         if active or scheduled:
@@ -137,7 +139,11 @@ class SubQueue:
             self.deferred_count += by
         else:
             self.scheduled_count += by
-        self.size_bytes += by * message.size_bytes
+        held_bytes = by * message.held_bytes
+        self.size_bytes += held_bytes
+        topic = self.queue.topic
+        if topic is not None:
+            topic.subscription_bytes += held_bytes
 
     def _change(self) -> StreamChange:
         return self.namespace.effects.stream_change(self.stream)
@@ -254,6 +260,8 @@ class SubQueue:
         effects.removed.append(message.row)
         effects.stream_change(self.stream).add(message, -1)
         self.count(message, -1)
+        if message.body_number:
+            effects.release(message.body_number)
 
     def abandon(self, lock: Lock, properties: dict[str, object] | None = None) -> None:
         """The message could not be processed: somebody may try again, unless it was tried too often."""
@@ -528,7 +536,13 @@ class SubQueue:
     def _activate(self) -> None:
         self._is_activating = True
         self.namespace.effects.queries.append(
-            DueQuery(self.stream, self.namespace.now_ms, MAX_PAGE_MESSAGES, self._activated)
+            DueQuery(
+                self.stream,
+                self.namespace.now_ms,
+                self.queue.activation_limit,
+                self.queue.needs_bytes_to_activate,
+                self._activated,
+            )
         )
 
     def _activated(self, messages: list[BrokeredMessage]) -> None:
@@ -542,7 +556,7 @@ class SubQueue:
             row = message.row
             message.state = ACTIVE
             message.due_at_ms = 0
-            self.queue.place(message, row, None)
+            self.queue.activate(message, row)
         self._ask_next_times()
 
     def _expire_due(self) -> None:
@@ -595,7 +609,9 @@ class SubQueue:
         self.count(message, -1)
         return row_of(self.stream, message.sequence_number)
 
-    def record_move(self, row: int, message: BrokeredMessage, properties: dict[str, object] | None) -> None:
+    def record_move(
+        self, row: int, message: BrokeredMessage, properties: dict[str, object] | None, shared_body_number: int = 0
+    ) -> None:
         """The message arrives here from another row."""
         message.stream = self.stream
-        self.namespace.effects.changes.append(Move(row, message, properties))
+        self.namespace.effects.changes.append(Move(row, message, properties, shared_body_number))

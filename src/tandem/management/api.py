@@ -127,7 +127,7 @@ class QueueApi:
 
         def delete(namespace: Namespace) -> dict[str, object]:
             queue = namespace.get(name)
-            namespace.delete_queue(queue)
+            namespace.delete(queue)
             return {"name": queue.name}
 
         return json_answer(await self._broker.perform(delete))

@@ -18,14 +18,16 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol, TypeVar, cast
 
 from tandem.clock import Clock
-from tandem.engine.description import QueueDescription
+from tandem.engine.descriptions import description_of
 from tandem.engine.effects import Effects, HandedOut, Notice
 from tandem.engine.lock_table import Lock, by_consumer
 from tandem.engine.message import NEVER_MS
 from tandem.engine.namespace import Namespace
 from tandem.engine.queries import Query
 from tandem.engine.queue import STREAMS_PER_QUEUE
-from tandem.errors import StoreCorrupt, StoreError, StoreFailed
+from tandem.engine.rule import Rule
+from tandem.engine.subscription import Subscription
+from tandem.errors import StoreCorrupt, StoreFailed, TandemError
 from tandem.store.base import Store
 
 __all__ = ["Asker", "Receiver", "Runner", "restore"]
@@ -82,6 +84,7 @@ class Runner:
         self._executor = ThreadPoolExecutor(1, "commit")
         self._batch: list[Effects] = []
         self._duplicates: set[int] = set()
+        self._shared_bytes: dict[int, int] = {}
         self._queries: deque[Query] = deque()
         self._is_committing = False
         self._is_flush_scheduled = False
@@ -190,7 +193,10 @@ class Runner:
         self._queries.extend(effects.queries)
         has_writes = effects.has_writes
         if has_writes:
-            self._duplicates.update(self._store.write(effects))
+            written = self._store.write(effects)
+            self._duplicates.update(written.duplicates)
+            for stream, by_bytes in written.shared_bytes.items():
+                self._shared_bytes[stream] = self._shared_bytes.get(stream, 0) + by_bytes
         self._dispatch(effects)
         return has_writes
 
@@ -214,6 +220,9 @@ class Runner:
         self.begin()
         batch, self._batch = self._batch, []
         duplicates, self._duplicates = self._duplicates, set()
+        if self._shared_bytes:
+            namespace.shared(self._shared_bytes)
+            self._shared_bytes = {}
         for effects in batch:
             namespace.committed(effects, duplicates)
             for asker, answer in effects.replies:
@@ -318,14 +327,22 @@ class _Waiting:
 def restore(namespace: Namespace, store: Store) -> None:
     """Fill a fresh namespace with what its store holds."""
     recovered = store.recover()
-    for record in recovered.queues:
+    namespace.restore_body_number(recovered.last_body_number)
+    # A topic is older than its subscriptions, but numbers come round.
+    for record in sorted(recovered.queues, key=lambda one: one.kind == "subscription"):
         try:
-            description = QueueDescription.from_fields(record.fields)
-        except StoreError:
-            raise
+            description = description_of(record.kind, record.fields)
+            namespace.restore(record.number, description, record.created_at_ms, record.updated_at_ms)
         except Exception as error:
-            raise StoreCorrupt(f"the description of queue {record.number} cannot be used: {error}") from error
-        namespace.restore_queue(record.number, description, record.created_at_ms, record.updated_at_ms)
+            raise StoreCorrupt(f"the description of {record.kind} {record.number} cannot be used: {error}") from error
+    for rule in recovered.rules:
+        subscription = namespace.queue_of_stream(rule.queue_number * STREAMS_PER_QUEUE)
+        if not isinstance(subscription, Subscription):
+            raise StoreCorrupt(f"the rule '{rule.name}' is of subscription {rule.queue_number}, which has no record")
+        try:
+            subscription.restore_rule(Rule.from_fields(rule.name, rule.fields, rule.created_at_ms))
+        except TandemError as error:
+            raise StoreCorrupt(f"the rule '{rule.name}' of '{subscription.name}' cannot be used: {error}") from error
     for stream in recovered.streams:
         queue = namespace.queue_of_stream(stream.stream)
         if queue is None:

@@ -6,22 +6,32 @@ a crash, and returns when it does. Both happen strictly in turn: nothing is writ
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
 from tandem.engine.effects import Effects
 from tandem.engine.queries import Query
 
-__all__ = ["QueueRecord", "Recovered", "Store", "StreamRecord"]
+__all__ = ["QueueRecord", "Recovered", "RuleRecord", "Store", "StreamRecord", "Written"]
 
 
 class QueueRecord(NamedTuple):
-    """A queue as it was recorded."""
+    """A queue, topic or subscription as it was recorded."""
 
     number: int
+    kind: str
     fields: dict[str, object]
     created_at_ms: int
     updated_at_ms: int
+
+
+class RuleRecord(NamedTuple):
+    """A rule of a subscription as it was recorded."""
+
+    queue_number: int
+    name: str
+    fields: dict[str, object]
+    created_at_ms: int
 
 
 class StreamRecord(NamedTuple):
@@ -41,6 +51,18 @@ class Recovered(NamedTuple):
 
     queues: list[QueueRecord]
     streams: list[StreamRecord]
+    rules: list[RuleRecord]
+    # The highest number of a shared body.
+    last_body_number: int
+
+
+class Written(NamedTuple):
+    """What only the store could know of a batch."""
+
+    # Rows of messages that were not written because they are duplicates.
+    duplicates: Collection[int]
+    # By how many bytes the shared bodies counted to a stream grew or shrank.
+    shared_bytes: Mapping[int, int]
 
 
 class Store(Protocol):
@@ -49,8 +71,8 @@ class Store(Protocol):
     def recover(self) -> Recovered:
         """What was committed last."""
 
-    def write(self, effects: Effects) -> Collection[int]:
-        """Write a batch. Returns the rows of messages that were not written because they are duplicates."""
+    def write(self, effects: Effects) -> Written:
+        """Write a batch."""
 
     def read(self, query: Query) -> None:
         """Answer a query from what was written."""

@@ -1,6 +1,7 @@
 """Reads a store from end to end and says what contradicts what: the engine room of `tandem check`.
 
-Nothing is written and nothing is migrated; the memory it takes does not depend on the number of messages. The broker
+Nothing is written and nothing is migrated; the memory it takes does not depend on the number of messages, apart from
+two integers for each body that messages share. The broker
 must be stopped: a running one counts ahead of what is on disk.
 """
 
@@ -18,9 +19,10 @@ import apsw
 import msgspec
 
 from tandem.amqp.sections import locate
-from tandem.engine.description import QueueDescription
+from tandem.engine.descriptions import description_of
 from tandem.engine.message import ACTIVE, DEFERRED, SCHEDULED, SEQUENCE_BITS, SEQUENCE_MASK
 from tandem.engine.queue import STREAMS_PER_QUEUE
+from tandem.engine.rule import Rule
 from tandem.errors import DecodeError, StoreError, TandemError
 from tandem.store.base import StreamRecord
 from tandem.store.rows import ALL_COLUMNS, Row, message_of
@@ -36,6 +38,13 @@ _MAX_FINDINGS: Final = 1_000
 _PROGRESS_MESSAGES: Final = 10_000
 
 _STREAM_NAMES: Final = ("queue", "dead-letter queue", "transfer dead-letter queue", "spare stream")
+
+_MISCOUNTED_BODIES: Final = """
+SELECT number, body.copies, ifnull(counted.copies, 0) FROM body LEFT JOIN
+    (SELECT body_number, count(*) AS copies FROM message WHERE body_number IS NOT NULL GROUP BY body_number) AS counted
+    ON number = body_number
+WHERE body.copies <> ifnull(counted.copies, 0)
+"""
 
 # What is being done, how much of it is done, and out of how much; 0 if nobody knows.
 Progress = Callable[[str, int, int], None]
@@ -163,7 +172,9 @@ class _Check:
             record.stream: record for record in [StreamRecord(*row) for row in self._rows("SELECT * FROM stream")]
         }
         self._check_queues()
+        self._check_rules()
         self._check_messages()
+        self._check_bodies()
         self._check_sessions()
         self._check_streams()
         self._check_duplicates()
@@ -188,9 +199,9 @@ class _Check:
 
     def _check_queues(self) -> None:
         names: Counter[str] = Counter()
-        for number, fields in self._rows("SELECT number, fields FROM queue ORDER BY number"):
+        for number, kind, fields in self._rows("SELECT number, kind, fields FROM queue ORDER BY number"):
             try:
-                description = QueueDescription.from_fields(msgspec.json.decode(fields, type=dict[str, object]))
+                description = description_of(kind, msgspec.json.decode(fields, type=dict[str, object]))
             except (msgspec.DecodeError, TandemError) as error:
                 self._report.add(f"the description of queue {number} cannot be used: {error}")
                 self._names[number] = str(number)
@@ -236,17 +247,18 @@ class _Check:
             self._complain(stream, row, wrong)
             return
         message = message_of(row)
-        assert message.stored is not None
         if message.state not in {ACTIVE, DEFERRED, SCHEDULED}:
             self._complain(stream, row, f"has the unknown state {message.state}")
         else:
             tally.counts[message.state] += 1
-        tally.size_bytes += message.size_bytes
+        tally.size_bytes += message.held_bytes
         if (message.state == SCHEDULED) != bool(message.due_at_ms):
             self._complain(stream, row, f"has state {message.state} and is due at {message.due_at_ms}")
         if (stream in self._with_sessions) != (message.session_id is not None):
             has = "no session" if message.session_id is None else f"the session '{message.session_id}'"
             self._complain(stream, row, f"has {has}")
+        if message.stored is None:
+            return
         try:
             locate(message.stored.bare)
         except DecodeError as error:
@@ -255,6 +267,38 @@ class _Check:
     def _complain(self, stream: int, row: Row, what: str) -> None:
         number = cast("int", row[0]) & SEQUENCE_MASK
         self._report.add(f"message {number} in the {self._stream_name(stream)} {what}")
+
+    def _check_bodies(self) -> None:
+        """A shared body counts towards the size of its topic: so this is done before the streams."""
+        self._progress("shared bodies", 0, 0)
+        for number, copies, stream, size_bytes, front_bytes, bare in self._rows(
+            "SELECT number, copies, stream, size_bytes, front_bytes, bare FROM body"
+        ):
+            if stream not in self._garbage:
+                self._tallies.setdefault(stream, _Tally()).size_bytes += size_bytes
+            try:
+                locate(bare)
+            except DecodeError as error:
+                self._report.add(f"the shared body {number} cannot be read: {error}")
+            if not 0 <= front_bytes <= len(bare) or copies < 1:
+                self._report.add(f"the shared body {number} has {copies} copies and {front_bytes} bytes before it")
+        for number, copies, found in self._rows(_MISCOUNTED_BODIES):
+            self._report.add(f"the shared body {number} counts {copies} copies and has {found}")
+        for key, number in self._rows(
+            "SELECT row, body_number FROM message WHERE body_number IS NOT NULL "
+            "AND body_number NOT IN (SELECT number FROM body)"
+        ):
+            self._complain(key >> SEQUENCE_BITS, (key,), f"shares the body {number}, which is not there")
+
+    def _check_rules(self) -> None:
+        for number, name, fields in self._rows("SELECT queue, name, fields FROM rule ORDER BY queue, name"):
+            if number not in self._by_number:
+                self._report.add(f"the rule '{name}' is of subscription {number}, which has no record")
+                continue
+            try:
+                Rule.from_fields(name, msgspec.json.decode(fields, type=dict[str, object]), 0)
+            except (msgspec.DecodeError, TandemError) as error:
+                self._report.add(f"the rule '{name}' of '{self._names[number]}' cannot be used: {error}")
 
     # --- counts ---------------------------------------------------------------------------------------------
 
@@ -347,12 +391,13 @@ def _add_to(queue: QueueReport, kind: int, tally: _Tally) -> None:
 
 def _wrong_types(row: Row) -> str | None:
     """SQLite keeps whatever it is given in any column: a damaged value may be of another type."""
-    if not isinstance(row[16], bytes) or not isinstance(row[13], bytes):
+    header, bare = row[14], row[17]
+    if not isinstance(bare, bytes) or not (isinstance(header, bytes) or (header is None and row[13] is not None)):
         return "has no bytes"
     for value in (row[1], row[2], row[3], row[8]):
         if not isinstance(value, int):
             return f"has {value!r:.80} where a number belongs"
-    for entries in (row[14], row[15]):
+    for entries in (row[15], row[16]):
         if entries is not None and (not isinstance(entries, bytes) or len(entries) < 4):
             return "has annotations that cannot be read"
     return None

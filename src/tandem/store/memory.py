@@ -8,22 +8,24 @@ beside the dictionaries and made anew after a crash.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
 from tandem.amqp.stored import Stored
 from tandem.engine.effects import (
     Change,
     DropQueue,
+    DropRule,
     Effects,
     ForgetDuplicates,
     Move,
     PutQueue,
+    PutRule,
     SetSessionState,
     SetState,
     StreamChange,
 )
-from tandem.engine.message import ACTIVE, NEVER_MS, SEQUENCE_BITS, SEQUENCE_MASK, BrokeredMessage
+from tandem.engine.message import ACTIVE, NEVER_MS, SEQUENCE_BITS, SEQUENCE_MASK, BrokeredMessage, SharedBody
 from tandem.engine.queries import (
     DueQuery,
     EnqueuedBeforeQuery,
@@ -38,7 +40,7 @@ from tandem.engine.queries import (
 )
 from tandem.engine.queue import STREAMS_PER_QUEUE
 from tandem.errors import StoreFailed
-from tandem.store.base import QueueRecord, Recovered, StreamRecord
+from tandem.store.base import QueueRecord, Recovered, RuleRecord, StreamRecord, Written
 from tandem.store.modify import modified
 
 __all__ = ["MemoryStore"]
@@ -59,12 +61,21 @@ class _Kept(NamedTuple):
     hop_count: int
     partition: int
     dead_letter_source: str | None
+    body_number: int
     stored: Stored
 
     @property
     def expiry_ms(self) -> int:
         """When a search for expired messages finds it."""
         return self.expires_at_ms if self.state == ACTIVE else NEVER_MS
+
+
+class _Body(NamedTuple):
+    """A shared body. The bytes are with its copies: memory shares them by itself, and only the accounts are kept."""
+
+    copies: int
+    stream: int
+    size_bytes: int
 
 
 class _Session(NamedTuple):
@@ -138,6 +149,8 @@ class MemoryStore:
         self._counts: dict[int, StreamRecord] = {}
         self._streams: dict[int, _Stream] = {}
         self._duplicates: dict[int, dict[str, int]] = {}
+        self._rules: dict[tuple[int, str], RuleRecord] = {}
+        self._bodies: dict[int, _Body] = {}
         # Streams of deleted queues: what is still written to one has no reader, and nobody counts it.
         self._dropped: dict[int, bool] = {}
         self._notes: list[_Note] = []
@@ -161,7 +174,9 @@ class MemoryStore:
         # As in a store on disk: a new queue may get the number of the last one that was deleted.
         first = (queues[-1].number + 1 if queues else 0) * STREAMS_PER_QUEUE
         self._dropped = {stream: True for stream in self._dropped if stream < first}
-        return Recovered(queues, [self._counts[stream] for stream in sorted(self._counts)])
+        rules = sorted(self._rules.values(), key=lambda rule: (rule.queue_number, rule.created_at_ms, rule.name))
+        streams = [self._counts[stream] for stream in sorted(self._counts)]
+        return Recovered(queues, streams, rules, max(self._bodies, default=0))
 
     def setting(self, name: str) -> str | None:
         return self._settings.get(name)
@@ -223,30 +238,56 @@ class MemoryStore:
             self._set(self._streams, number, stream)
         return stream
 
-    def write(self, effects: Effects) -> Collection[int]:
+    def write(self, effects: Effects) -> Written:
         self._require_power()
         duplicates: set[int] = set()
         added: dict[int, StreamChange] = {}
+        shared_bytes: dict[int, int] = {}
+        refused = {one for one in effects.admissions if not self._is_new(one.keys, one.at_ms)}
         for message in effects.appended:
-            if message.duplicate_keys is not None and self._is_duplicate(message):
+            keys = message.duplicate_keys
+            if message.admission in refused or (keys is not None and not self._is_new(keys, message.enqueued_time_ms)):
                 duplicates.add(message.row)
                 continue
+            if message.body_number:
+                self._share(effects.bodies[message.body_number], shared_bytes)
             number = message.stream
             change = added.get(number)
             if change is None:
                 change = added[number] = StreamChange()
             change.add(message, 1)
             assert message.stored is not None
-            self._insert(number, message.sequence_number, _keep(message, _copy(message.stored)))
+            self._insert(number, message.sequence_number, _keep(message, message.stored))
         for entry in effects.changes:
-            self._write_change(entry)
+            self._write_change(entry, shared_bytes)
         for row in effects.removed:
             self._remove(row)
+        for body_number, count in effects.released.items():
+            self._release(body_number, count, shared_bytes)
+        for number, by_bytes in shared_bytes.items():
+            added.setdefault(number, StreamChange()).size_bytes += by_bytes
         for number, decided in effects.streams.items():
             self._count(number, decided, added.pop(number, None))
         for number, change in added.items():
             self._count(number, StreamChange(), change)
-        return duplicates
+        return Written(duplicates, shared_bytes)
+
+    def _share(self, body: SharedBody, shared_bytes: dict[int, int]) -> None:
+        """One more copy of it."""
+        known = self._bodies.get(body.number)
+        if known is None:
+            known = _Body(0, body.stream, body.size_bytes)
+            shared_bytes[body.stream] = shared_bytes.get(body.stream, 0) + body.size_bytes
+        self._set(self._bodies, body.number, known._replace(copies=known.copies + 1))
+
+    def _release(self, body_number: int, count: int, shared_bytes: dict[int, int]) -> None:
+        """So many copies less; a body goes with the last one."""
+        body = self._bodies[body_number]
+        if body.copies > count:
+            self._set(self._bodies, body_number, body._replace(copies=body.copies - count))
+        else:
+            self._delete(self._bodies, body_number)
+            shared_bytes[body.stream] = shared_bytes.get(body.stream, 0) - body.size_bytes
 
     def _insert(self, number: int, sequence_number: int, message: _Kept) -> None:
         if number in self._dropped:
@@ -265,21 +306,21 @@ class MemoryStore:
             stream.leave(row & SEQUENCE_MASK, message)
         return message
 
-    def _is_duplicate(self, message: BrokeredMessage) -> bool:
+    def _is_new(self, keys: list[tuple[int, str, int]], at_ms: int) -> bool:
         """All detections must find it new; those that did will know it from now on."""
         is_new = True
-        for number, key, window_ms in message.duplicate_keys or ():
+        for number, key, window_ms in keys:
             seen = self._duplicates.get(number)
             if seen is None:
                 seen = {}
                 self._set(self._duplicates, number, seen)
-            if key in seen and seen[key] > message.enqueued_time_ms - window_ms:
+            if key in seen and seen[key] > at_ms - window_ms:
                 is_new = False
             else:
-                self._set(seen, key, message.enqueued_time_ms)
-        return not is_new
+                self._set(seen, key, at_ms)
+        return is_new
 
-    def _write_change(self, change: Change) -> None:
+    def _write_change(self, change: Change, shared_bytes: dict[int, int]) -> None:
         if isinstance(change, SetState):
             self._set_state(change)
         elif isinstance(change, Move):
@@ -291,8 +332,15 @@ class MemoryStore:
         elif isinstance(change, SetSessionState):
             self._set_session_state(change)
         elif isinstance(change, PutQueue):
-            record = QueueRecord(change.number, dict(change.fields), change.created_at_ms, change.updated_at_ms)
+            record = QueueRecord(
+                change.number, change.kind, dict(change.fields), change.created_at_ms, change.updated_at_ms
+            )
             self._set(self._queues, change.number, record)
+        elif isinstance(change, PutRule):
+            rule = RuleRecord(change.queue_number, change.name, dict(change.fields), change.created_at_ms)
+            self._set(self._rules, (change.queue_number, change.name), rule)
+        elif isinstance(change, DropRule):
+            self._delete(self._rules, (change.queue_number, change.name))
         elif isinstance(change, ForgetDuplicates):
             seen = self._duplicates.get(change.queue_number, {})
             for key in [key for key, seen_at_ms in seen.items() if seen_at_ms <= change.before_ms]:
@@ -300,8 +348,14 @@ class MemoryStore:
         elif isinstance(change, DropQueue):
             self._delete(self._queues, change.number)
             self._delete(self._duplicates, change.number)
+            for rule_key in [one for one in self._rules if one[0] == change.number]:
+                self._delete(self._rules, rule_key)
             first = change.number * STREAMS_PER_QUEUE
             for number in range(first, first + STREAMS_PER_QUEUE):
+                dropped = self._streams.get(number)
+                for one in dropped.messages.values() if dropped is not None else ():
+                    if one.body_number:
+                        self._release(one.body_number, 1, shared_bytes)
                 self._delete(self._streams, number)
                 self._delete(self._counts, number)
                 self._set(self._dropped, number, True)
@@ -386,18 +440,21 @@ class MemoryStore:
             if query.is_active_only and message.state != ACTIVE:
                 continue
             if query.session_id is None or query.session_id == message.session_id:
-                messages.append(_made(query.stream, number, message, _copy(message.stored)))
+                messages.append(_made(query.stream, number, message, message.stored))
                 size_bytes += message.size_bytes
         query.answer(messages)
 
     def _read_rows(self, query: RowsQuery, stream: _Stream) -> None:
         found = [(number, stream.messages.get(number)) for number in query.sequence_numbers]
-        query.answer([_made(query.stream, number, one, _copy(one.stored)) for number, one in found if one is not None])
+        query.answer([_made(query.stream, number, one, one.stored) for number, one in found if one is not None])
 
     def _read_due(self, query: DueQuery, stream: _Stream) -> None:
         end = bisect_left(stream.by_due, (query.now_ms + 1, 0))
         numbers = [number for _, number in stream.by_due[: min(end, query.limit)]]
-        query.answer([_made(query.stream, number, stream.messages[number], None) for number in numbers])
+        found = [(number, stream.messages[number]) for number in numbers]
+        query.answer(
+            [_made(query.stream, number, one, one.stored if query.needs_bytes else None) for number, one in found]
+        )
 
     def _read_expired(self, query: ExpiredQuery, stream: _Stream) -> None:
         start = bisect_right(stream.by_expiry, (query.after_ms, query.after))
@@ -454,22 +511,17 @@ def _keep(message: BrokeredMessage, stored: Stored) -> _Kept:
         message.hop_count,
         message.partition,
         message.dead_letter_source,
+        message.body_number,
         stored,
     )
 
 
 def _made(stream: int, number: int, message: _Kept, stored: Stored | None) -> BrokeredMessage:
-    """What a reader gets is its own."""
-    return BrokeredMessage(stream, number, *message[:12], stored)
-
-
-def _copy(stored: Stored) -> Stored:
-    return Stored(stored.header_fields, stored.delivery_annotations, stored.message_annotations, stored.bare)
+    """What a reader gets is its own, apart from the bytes, which nobody changes."""
+    made = BrokeredMessage(stream, number, *message[:12], stored)
+    made.body_number = message.body_number
+    return made
 
 
 def _with_properties(stored: Stored, properties: dict[str, object] | None) -> Stored:
-    if not properties:
-        return stored
-    changed = _copy(stored)
-    changed.bare = modified(stored.bare, properties)
-    return changed
+    return stored.with_bare(modified(stored.bare, properties)) if properties else stored

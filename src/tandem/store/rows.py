@@ -7,7 +7,7 @@ from typing import Final, cast
 
 from tandem.amqp.sections import NO_ENTRIES, Entries
 from tandem.amqp.stored import Stored
-from tandem.engine.message import NEVER_MS, SEQUENCE_BITS, SEQUENCE_MASK, BrokeredMessage
+from tandem.engine.message import NEVER_MS, SEQUENCE_BITS, SEQUENCE_MASK, BrokeredMessage, SharedBody
 
 __all__ = [
     "ALL_COLUMNS",
@@ -15,10 +15,13 @@ __all__ = [
     "Row",
     "Value",
     "all_columns",
+    "body_columns",
+    "copy_columns",
     "fixed_columns",
     "message_of",
     "message_without_bytes",
     "page_of",
+    "stored_of",
 ]
 
 Value = int | float | str | bytes | None
@@ -26,7 +29,7 @@ Row = tuple[Value, ...]
 
 COLUMNS: Final = (
     "row, state, delivery_count, enqueued_time_ms, expires_at_ms, due_at_ms, time_to_live_ms, session_id, size_bytes, "
-    "enqueue_sequence_number, hop_count, partition, dead_letter_source"
+    "enqueue_sequence_number, hop_count, partition, dead_letter_source, body_number"
 )
 ALL_COLUMNS: Final = f"{COLUMNS}, header, delivery_annotations, message_annotations, bare"
 
@@ -48,6 +51,7 @@ def fixed_columns(message: BrokeredMessage) -> Row:
         message.hop_count or None,
         message.partition or None,
         message.dead_letter_source,
+        message.body_number or None,
     )
 
 
@@ -63,6 +67,45 @@ def all_columns(message: BrokeredMessage) -> Row:
     )
 
 
+def copy_columns(message: BrokeredMessage, body: SharedBody) -> Row:
+    """A message whose bytes are in a shared body, apart from those that an action changed for it."""
+    stored = message.stored
+    assert stored is not None
+    if stored is body.stored:
+        return (*fixed_columns(message), None, None, None, b"")
+    behind = len(body.stored.bare) - body.front_bytes
+    return (
+        *fixed_columns(message),
+        stored.header_fields,
+        _entries_column(stored.delivery_annotations),
+        _entries_column(stored.message_annotations),
+        stored.bare[: len(stored.bare) - behind],
+    )
+
+
+def body_columns(body: SharedBody, copies: int) -> Row:
+    stored = body.stored
+    return (
+        body.number,
+        copies,
+        body.stream,
+        body.size_bytes,
+        body.front_bytes,
+        stored.header_fields,
+        _entries_column(stored.delivery_annotations),
+        _entries_column(stored.message_annotations),
+        stored.bare,
+    )
+
+
+def stored_of(row: Row) -> Stored:
+    """From header, delivery annotations, message annotations and bare message."""
+    header, delivery_annotations, message_annotations, bare = cast(
+        "tuple[bytes, bytes | None, bytes | None, bytes]", row
+    )
+    return Stored(header, _entries(delivery_annotations), _entries(message_annotations), bare)
+
+
 def _entries_column(entries: Entries) -> bytes | None:
     return entries.count.to_bytes(4, "big") + entries.encoded if entries.count else None
 
@@ -76,7 +119,7 @@ def message_without_bytes(row: Row) -> BrokeredMessage:
     key = cast("int", row[0])
     expires_at_ms = row[4]
     time_to_live_ms = row[6]
-    return BrokeredMessage(
+    message = BrokeredMessage(
         key >> SEQUENCE_BITS,
         key & SEQUENCE_MASK,
         cast("int", row[1]),
@@ -93,6 +136,8 @@ def message_without_bytes(row: Row) -> BrokeredMessage:
         cast("str | None", row[12]),
         None,
     )
+    message.body_number = _number(row[13])
+    return message
 
 
 def _number(value: Value) -> int:
@@ -100,13 +145,16 @@ def _number(value: Value) -> int:
 
 
 def message_of(row: Row) -> BrokeredMessage:
+    """With its bytes; of a copy, only with those that it does not share."""
     message = message_without_bytes(row)
-    message.stored = Stored(
-        cast("bytes", row[13]),
-        _entries(cast("bytes | None", row[14])),
-        _entries(cast("bytes | None", row[15])),
-        cast("bytes", row[16]),
-    )
+    header = row[14]
+    if header is not None:
+        message.stored = Stored(
+            cast("bytes", header),
+            _entries(cast("bytes | None", row[15])),
+            _entries(cast("bytes | None", row[16])),
+            cast("bytes", row[17]),
+        )
     return message
 
 

@@ -6,9 +6,13 @@ newer than the program is left alone. `tests/store/formats` keeps a store of eac
 
     message     one row per message. Its key is the stream and the sequence number in one integer (engine.message).
                 header .. bare are the parts that tandem.amqp.stored splits a message into; annotations begin with
-                their count in four bytes.
+                their count in four bytes. With a body_number, its bytes are those of that body: all of them if header
+                is null, otherwise what lies behind the first front_bytes of the body's, with this row's before it.
+    body        the bytes of a message that several subscriptions hold, how many of them, and to which stream its size
+                is counted
     stream      counts per line of messages, so that nothing has to be counted at a start
-    queue       descriptions, as JSON
+    queue       descriptions of queues, topics and subscriptions, as JSON
+    rule        the rules of subscriptions, as JSON
     session     per session: how many active messages, since when, and the application's state
     duplicate   message ids within the duplicate window
     garbage     streams of deleted queues whose messages are still to be deleted
@@ -87,7 +91,31 @@ CREATE TABLE garbage(stream INTEGER PRIMARY KEY);
 CREATE TABLE setting(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 
-MIGRATIONS: Final = (_FORMAT_1,)
+# Topics: a body that several messages share, rules, and what kind of entity a record describes.
+_FORMAT_2: Final = """
+ALTER TABLE message ADD COLUMN body_number INTEGER;
+CREATE TABLE body(
+    number INTEGER PRIMARY KEY,
+    copies INTEGER NOT NULL,
+    stream INTEGER NOT NULL,
+    size_bytes INTEGER NOT NULL,
+    front_bytes INTEGER NOT NULL,
+    header BLOB,
+    delivery_annotations BLOB,
+    message_annotations BLOB,
+    bare BLOB NOT NULL
+);
+CREATE TABLE rule(
+    queue INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    fields TEXT NOT NULL,
+    created_at_ms INTEGER NOT NULL,
+    PRIMARY KEY(queue, name)
+) WITHOUT ROWID;
+ALTER TABLE queue ADD COLUMN kind TEXT NOT NULL DEFAULT 'queue';
+"""
+
+MIGRATIONS: Final = (_FORMAT_1, _FORMAT_2)
 
 FORMAT_VERSION: Final = len(MIGRATIONS)
 

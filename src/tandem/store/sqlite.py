@@ -11,7 +11,8 @@ import contextlib
 import fcntl
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, TextIO, cast
 
@@ -21,15 +22,17 @@ import msgspec
 from tandem.engine.effects import (
     Change,
     DropQueue,
+    DropRule,
     Effects,
     ForgetDuplicates,
     Move,
     PutQueue,
+    PutRule,
     SetSessionState,
     SetState,
     StreamChange,
 )
-from tandem.engine.message import NEVER_MS, SEQUENCE_BITS, BrokeredMessage
+from tandem.engine.message import NEVER_MS, SEQUENCE_BITS, Admission, BrokeredMessage
 from tandem.engine.queries import (
     DueQuery,
     EnqueuedBeforeQuery,
@@ -44,7 +47,8 @@ from tandem.engine.queries import (
 )
 from tandem.engine.queue import STREAMS_PER_QUEUE
 from tandem.errors import StoreError, StoreFailed
-from tandem.store.base import QueueRecord, Recovered, StreamRecord
+from tandem.limits import MAX_HEAD_BYTES
+from tandem.store.base import QueueRecord, Recovered, RuleRecord, StreamRecord, Written
 from tandem.store.modify import modified
 from tandem.store.rows import (
     ALL_COLUMNS,
@@ -52,10 +56,13 @@ from tandem.store.rows import (
     Row,
     Value,
     all_columns,
+    body_columns,
+    copy_columns,
     fixed_columns,
     message_of,
     message_without_bytes,
     page_of,
+    stored_of,
 )
 from tandem.store.schema import format_of, migrate
 
@@ -81,17 +88,25 @@ _KEPT_LOG_BYTES: Final = 67_108_864
 # Rows of deleted queues that are deleted at once, and free pages that are given back to the disk at once.
 _SWEEP_ROWS: Final = 2_000
 
-_INSERT: Final = f"INSERT INTO message({ALL_COLUMNS}) VALUES ({', '.join('?' * 17)})"  # noqa: S608 # constants
+_INSERT: Final = f"INSERT INTO message({ALL_COLUMNS}) VALUES ({', '.join('?' * 18)})"  # noqa: S608 # constants
 _MOVE: Final = (
     "UPDATE message SET row = ?, state = ?, delivery_count = ?, enqueued_time_ms = ?, expires_at_ms = ?, "
     "due_at_ms = ?, time_to_live_ms = ?, session_id = ?, size_bytes = ?, enqueue_sequence_number = ?, "
-    "hop_count = ?, partition = ?, dead_letter_source = ? WHERE row = ?"
+    "hop_count = ?, partition = ?, dead_letter_source = ?, body_number = ? WHERE row = ?"
 )
 _COUNT: Final = """
 INSERT INTO stream VALUES (?1, ?2, ?3, ?4, ?5, max(?6, 1), ?7) ON CONFLICT DO UPDATE SET
     active = active + ?2, deferred = deferred + ?3, scheduled = scheduled + ?4, size_bytes = size_bytes + ?5,
     next_sequence_number = max(next_sequence_number, ?6), accessed_at_ms = max(accessed_at_ms, ?7)
 """
+_INSERT_BODY: Final = "INSERT INTO body VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_RELEASE: Final = """
+UPDATE body SET copies = copies - ?2 WHERE number = ?1 RETURNING number, copies, stream, size_bytes
+"""
+_BODY: Final = "SELECT front_bytes, header, delivery_annotations, message_annotations, bare FROM body WHERE number = ?"
+_SET_BYTES: Final = (
+    "UPDATE message SET header = ?, delivery_annotations = ?, message_annotations = ?, bare = ? WHERE row = ?"
+)
 # A session keeps its place in line from the message on that made it non-empty.
 _COUNT_SESSION: Final = """
 INSERT INTO session(stream, session_id, active, since) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET
@@ -101,6 +116,7 @@ INSERT INTO session(stream, session_id, active, since) VALUES (?1, ?2, ?3, ?4) O
 _SWEEP_MESSAGES: Final = f"""
 DELETE FROM message WHERE row IN
     (SELECT row FROM message WHERE row >= ?1 << {SEQUENCE_BITS} AND row < ?1 + 1 << {SEQUENCE_BITS} LIMIT ?2)
+RETURNING body_number
 """  # noqa: S608 # numbers only
 _SWEEP_SESSIONS: Final = """
 DELETE FROM session WHERE rowid IN (SELECT rowid FROM session WHERE stream = ?1 LIMIT ?2)
@@ -133,6 +149,24 @@ def connect(path: Path, *, vfs: str | None = None) -> apsw.Connection:
         connection.wal_autocheckpoint(0)
         opened.pop_all()
     return connection
+
+
+class _Written:
+    """What is found out while a batch is written."""
+
+    __slots__ = ("added", "duplicates", "refused", "shared_bytes")
+
+    def __init__(self) -> None:
+        self.added: dict[int, StreamChange] = {}
+        self.duplicates: set[int] = set()
+        self.refused: set[Admission] = set()
+        self.shared_bytes: dict[int, int] = {}
+
+
+def _bytes_only(by_bytes: int) -> StreamChange:
+    change = StreamChange()
+    change.size_bytes = by_bytes
+    return change
 
 
 class SqliteStore:
@@ -169,6 +203,8 @@ class SqliteStore:
         except (apsw.Error, OSError) as error:
             raise StoreError(f"{path} cannot be opened: {error}") from error
         self._batch: list[Effects] = []
+        # What sweeping freed of shared bodies, until the next batch tells it.
+        self._swept_bytes: dict[int, int] = {}
         # What the moves of the batch write: their messages change while a commit runs.
         self._moves: dict[Move, Row] = {}
         self._log_pages = 0
@@ -198,14 +234,23 @@ class SqliteStore:
 
     def _recover(self) -> Recovered:
         queues = [
-            QueueRecord(number, msgspec.json.decode(fields), created_at_ms, updated_at_ms)
-            for number, fields, created_at_ms, updated_at_ms in self._execute(
-                "SELECT number, fields, created_at_ms, updated_at_ms FROM queue ORDER BY number"
+            QueueRecord(number, kind, msgspec.json.decode(fields), created_at_ms, updated_at_ms)
+            for number, kind, fields, created_at_ms, updated_at_ms in self._execute(
+                "SELECT number, kind, fields, created_at_ms, updated_at_ms FROM queue ORDER BY number"
             )
         ]
         self._sweep_from(queues[-1].number + 1 if queues else 0)
+        # The counts below are those after it.
+        self._swept_bytes.clear()
         streams = [StreamRecord(*row) for row in self._execute("SELECT * FROM stream ORDER BY stream")]
-        return Recovered(queues, streams)
+        rules = [
+            RuleRecord(number, name, msgspec.json.decode(fields), created_at_ms)
+            for number, name, fields, created_at_ms in self._execute(
+                "SELECT queue, name, fields, created_at_ms FROM rule ORDER BY queue, created_at_ms, name"
+            )
+        ]
+        last_body_number: int = self._execute("SELECT ifnull(max(number), 0) FROM body").get
+        return Recovered(queues, streams, rules, last_body_number)
 
     def _sweep_from(self, number: int) -> None:
         """New queues get the numbers after the last one: nothing of a deleted queue may wait for them there."""
@@ -242,47 +287,90 @@ class SqliteStore:
 
     # --- writing --------------------------------------------------------------------------------------------
 
-    def write(self, effects: Effects) -> Collection[int]:
+    def write(self, effects: Effects) -> Written:
         try:
             if not self._batch:
                 self._execute("BEGIN IMMEDIATE")
             self._batch.append(effects)
-            return self._write(effects)
+            written = self._write(effects)
         except apsw.Error as error:
             raise StoreFailed(f"the store could not be written: {error}") from error
+        if self._swept_bytes:
+            swept, self._swept_bytes = self._swept_bytes, {}
+            for stream, by_bytes in swept.items():
+                written.shared_bytes[stream] = written.shared_bytes.get(stream, 0) + by_bytes
+        return Written(written.duplicates, written.shared_bytes)
 
-    def _write(self, effects: Effects) -> Collection[int]:
-        duplicates: set[int] = set()
-        streams = effects.streams
-        added: dict[int, StreamChange] = {}
+    def _write(self, effects: Effects) -> _Written:
+        written = _Written()
+        if effects.admissions:
+            self._admit(effects.admissions, written)
         if effects.appended:
-            rows: list[Row] = []
-            for message in effects.appended:
-                if message.duplicate_keys is not None and self._is_duplicate(message):
-                    duplicates.add(message.row)
-                    continue
-                stream = message.stream
-                change = added.get(stream)
-                if change is None:
-                    change = added[stream] = StreamChange()
-                change.add(message, 1)
-                rows.append(all_columns(message))
-            self._connection.executemany(_INSERT, rows)
+            self._append(effects, written)
         for entry in effects.changes:
             self._write_change(entry)
         if effects.removed:
             self._connection.executemany("DELETE FROM message WHERE row BETWEEN ? AND ?", _runs(effects.removed))
+        if effects.released:
+            self._release(effects.released, written.shared_bytes)
+        streams = effects.streams
+        added = written.added
+        for stream, by_bytes in written.shared_bytes.items():
+            if stream not in self._dropped:
+                added.setdefault(stream, StreamChange()).size_bytes += by_bytes
         for stream in streams.keys() | added.keys():
             self._count(stream, streams.get(stream), added.get(stream))
-        return duplicates
+        return written
 
-    def _is_duplicate(self, message: BrokeredMessage) -> bool:
+    def _admit(self, admissions: list[Admission], written: _Written) -> None:
+        for admission in admissions:
+            if not self._is_new(admission.keys, admission.at_ms):
+                written.refused.add(admission)
+
+    def _append(self, effects: Effects, written: _Written) -> None:
+        rows: list[Row] = []
+        added = written.added
+        copies: dict[int, int] = {}
+        for message in effects.appended:
+            if (message.admission is not None and message.admission in written.refused) or (
+                message.duplicate_keys is not None
+                and not self._is_new(message.duplicate_keys, message.enqueued_time_ms)
+            ):
+                written.duplicates.add(message.row)
+                continue
+            stream = message.stream
+            change = added.get(stream)
+            if change is None:
+                change = added[stream] = StreamChange()
+            change.add(message, 1)
+            number = message.body_number
+            if number:
+                copies[number] = copies.get(number, 0) + 1
+                rows.append(copy_columns(message, effects.bodies[number]))
+            else:
+                rows.append(all_columns(message))
+        self._connection.executemany(_INSERT, rows)
+        for number, count in copies.items():
+            body = effects.bodies[number]
+            self._execute(_INSERT_BODY, body_columns(body, count))
+            written.shared_bytes[body.stream] = written.shared_bytes.get(body.stream, 0) + body.size_bytes
+
+    def _release(self, released: Mapping[int, int], shared_bytes: dict[int, int]) -> None:
+        """Copies are gone; a body goes with the last one."""
+        gone: list[tuple[int]] = []
+        for number, copies, stream, size_bytes in self._connection.executemany(_RELEASE, released.items()):
+            if copies <= 0:
+                gone.append((number,))
+                shared_bytes[stream] = shared_bytes.get(stream, 0) - size_bytes
+        self._connection.executemany("DELETE FROM body WHERE number = ?", gone)
+
+    def _is_new(self, keys: list[tuple[int, str, int]], at_ms: int) -> bool:
         """All detections must find it new; those that did will know it from now on."""
         is_new = True
-        for number, key, window_ms in message.duplicate_keys or ():
-            self._execute(_SEE, (number, key, message.enqueued_time_ms, window_ms))
+        for number, key, window_ms in keys:
+            self._execute(_SEE, (number, key, at_ms, window_ms))
             is_new = is_new and self._connection.changes() > 0
-        return not is_new
+        return is_new
 
     def _write_change(self, change: Change) -> None:
         execute = self._execute
@@ -299,6 +387,8 @@ class SqliteStore:
             columns = self._moves.get(change)
             if columns is None:
                 columns = self._moves[change] = fixed_columns(change.message)
+            if change.shared_body_number:
+                self._give_own_bytes(change.row, change.shared_body_number)
             execute(_MOVE, (*columns, change.row))
         elif isinstance(change, SetSessionState):
             execute(
@@ -310,14 +400,28 @@ class SqliteStore:
                 self._drop_empty_session(change.stream, change.session_id)
         elif isinstance(change, PutQueue):
             execute(
-                "INSERT OR REPLACE INTO queue VALUES (?, ?, ?, ?)",
+                "INSERT OR REPLACE INTO queue(number, kind, fields, created_at_ms, updated_at_ms) "
+                "VALUES (?, ?, ?, ?, ?)",
                 (
                     change.number,
+                    change.kind,
                     msgspec.json.encode(change.fields).decode(),
                     change.created_at_ms,
                     change.updated_at_ms,
                 ),
             )
+        elif isinstance(change, PutRule):
+            execute(
+                "INSERT OR REPLACE INTO rule VALUES (?, ?, ?, ?)",
+                (
+                    change.queue_number,
+                    change.name,
+                    msgspec.json.encode(change.fields).decode(),
+                    change.created_at_ms,
+                ),
+            )
+        elif isinstance(change, DropRule):
+            execute("DELETE FROM rule WHERE queue = ? AND name = ?", (change.queue_number, change.name))
         elif isinstance(change, ForgetDuplicates):
             execute(
                 "DELETE FROM duplicate WHERE queue = ? AND seen_at_ms <= ?", (change.queue_number, change.before_ms)
@@ -326,9 +430,40 @@ class SqliteStore:
             self._drop_queue(change.number)
 
     def _modify(self, row: int, properties: dict[str, object]) -> None:
-        bare = self._execute("SELECT bare FROM message WHERE row = ?", (row,)).get
-        if bare is not None:
+        found = self._execute("SELECT bare, header, body_number FROM message WHERE row = ?", (row,)).fetchone()
+        if found is None:
+            return
+        bare, header, body_number = cast("tuple[bytes, bytes | None, int | None]", found)
+        if header is None and body_number is not None:
+            # From now on this copy has properties of its own.
+            front_bytes, *columns, shared = self._body(body_number)
+            columns.append(modified(cast("bytes", shared)[: cast("int", front_bytes)], properties))
+            self._execute(_SET_BYTES, (*columns, row))
+        else:
             self._execute("UPDATE message SET bare = ? WHERE row = ?", (modified(bare, properties), row))
+
+    def _body(self, number: int) -> Row:
+        found = self._execute(_BODY, (number,)).fetchone()
+        if found is None:
+            raise StoreFailed(f"the body {number}, which messages share, is not there: run tandem check")
+        return cast("Row", found)
+
+    def _give_own_bytes(self, row: int, body_number: int) -> None:
+        """The copy leaves those that it shares its body with."""
+        found = self._execute(f"SELECT {ALL_COLUMNS} FROM message WHERE row = ?", (row,)).fetchone()  # noqa: S608
+        if found is not None:
+            message = message_of(cast("Row", found))
+            message.body_number = body_number
+            self._complete(message)
+            message.body_number = 0
+            self._execute(_SET_BYTES, (*all_columns(message)[-4:], row))
+
+    def _complete(self, message: BrokeredMessage) -> None:
+        """Add what a copy shares to what it has for itself."""
+        front_bytes, *columns = self._body(message.body_number)
+        shared = stored_of(tuple(columns))
+        own = message.stored
+        message.stored = shared if own is None else own.with_bare(own.bare + shared.bare[cast("int", front_bytes) :])
 
     def _drop_empty_session(self, stream: int, session_id: str) -> None:
         self._execute(
@@ -341,6 +476,7 @@ class SqliteStore:
         first = number * STREAMS_PER_QUEUE
         streams = [(stream,) for stream in range(first, first + STREAMS_PER_QUEUE)]
         self._execute("DELETE FROM queue WHERE number = ?", (number,))
+        self._execute("DELETE FROM rule WHERE queue = ?", (number,))
         self._connection.executemany("DELETE FROM stream WHERE stream = ?", streams)
         for stream in streams:
             self._discard(stream[0])
@@ -499,12 +635,26 @@ class SqliteStore:
     def _sweep_stream(self, stream: int) -> bool:
         """Whether something may be left of it."""
         with self._connection:
-            for statement in (_SWEEP_MESSAGES, _SWEEP_SESSIONS, _SWEEP_DUPLICATES):
+            numbers = [number for (number,) in self._execute(_SWEEP_MESSAGES, (stream, _SWEEP_ROWS))]
+            released = Counter(number for number in numbers if number is not None)
+            if released:
+                self._sweep_bodies(released)
+            if len(numbers) == _SWEEP_ROWS:
+                return True
+            for statement in (_SWEEP_SESSIONS, _SWEEP_DUPLICATES):
                 self._execute(statement, (stream, _SWEEP_ROWS))
                 if self._connection.changes() == _SWEEP_ROWS:
                     return True
             self._execute("DELETE FROM garbage WHERE stream = ?", (stream,))
         return False
+
+    def _sweep_bodies(self, released: Mapping[int, int]) -> None:
+        freed: dict[int, int] = {}
+        self._release(released, freed)
+        for stream, by_bytes in freed.items():
+            if stream not in self._dropped:
+                self._count(stream, None, _bytes_only(by_bytes))
+                self._swept_bytes[stream] = self._swept_bytes.get(stream, 0) + by_bytes
 
     def _give_back_pages(self) -> bool:
         """A disk that messages filled has room again when they are gone."""
@@ -538,7 +688,13 @@ class SqliteStore:
             f"SELECT {ALL_COLUMNS} FROM message WHERE {where} ORDER BY row LIMIT ?",  # noqa: S608 # constants
             bounds,
         )
-        query.answer(page_of(cast("Iterable[Row]", cursor), query.limit_bytes))
+        query.answer(self._whole(page_of(cast("Iterable[Row]", cursor), query.limit_bytes)))
+
+    def _whole(self, messages: list[BrokeredMessage]) -> list[BrokeredMessage]:
+        for message in messages:
+            if message.body_number:
+                self._complete(message)
+        return messages
 
     def _read_rows(self, query: RowsQuery) -> None:
         messages: list[BrokeredMessage] = []
@@ -549,14 +705,16 @@ class SqliteStore:
             ).fetchone()
             if row is not None:
                 messages.append(message_of(cast("Row", row)))
-        query.answer(messages)
+        query.answer(self._whole(messages))
 
     def _read_due(self, query: DueQuery) -> None:
-        self._answer_without_bytes(
-            query.answer,
-            "row >> 44 = ? AND due_at_ms IS NOT NULL AND due_at_ms <= ? ORDER BY due_at_ms, row LIMIT ?",
-            (query.stream, query.now_ms, query.limit),
-        )
+        where = "row >> 44 = ? AND due_at_ms IS NOT NULL AND due_at_ms <= ? ORDER BY due_at_ms, row LIMIT ?"
+        bounds = (query.stream, query.now_ms, query.limit)
+        if not query.needs_bytes:
+            self._answer_without_bytes(query.answer, where, bounds)
+            return
+        cursor = self._execute(f"SELECT {ALL_COLUMNS} FROM message WHERE {where}", bounds)  # noqa: S608 # constants
+        query.answer(self._whole(page_of(cast("Iterable[Row]", cursor), MAX_HEAD_BYTES)))
 
     def _read_expired(self, query: ExpiredQuery) -> None:
         self._answer_without_bytes(

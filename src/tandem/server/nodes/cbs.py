@@ -88,7 +88,7 @@ class CbsLink:
             claims = peer.services.jwt.validate(token, audience, now_s)
         address = parse_address(audience)
         # Only who has a valid token learns which entities there are.
-        if address.entity and peer.services.namespace.find(address.entity) is None:
+        if address.entity and peer.services.namespace.find_any(address.entity) is None:
             raise NotFound(
                 f"The messaging entity '{audience}' could not be found. To know more visit "
                 "https://aka.ms/sbResourceMgrExceptions."

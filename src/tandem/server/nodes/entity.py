@@ -28,6 +28,7 @@ from tandem.engine.effects import HandedOut, Notice, NoticeKind
 from tandem.engine.lock_table import Lock
 from tandem.engine.queue import Queue
 from tandem.engine.subqueue import SubQueue as EngineSubQueue
+from tandem.engine.topic import Topic
 from tandem.errors import (
     ArgumentError,
     EncodeError,
@@ -70,6 +71,8 @@ class Ingress:
         assert isinstance(link, ReceiverLink)
         if address.sub_queue is not SubQueue.NONE:
             raise NotAllowed(f"Messages cannot be sent to '{address.path}': it is filled by the broker.", Scope.LINK)
+        if queue.topic is not None:
+            raise NotAllowed(f"Messages cannot be sent to '{address.path}': send them to the topic.", Scope.LINK)
         _require_active(queue, queue.description.can_send)
         self._peer = peer
         self._link = link
@@ -184,6 +187,11 @@ class Egress:
     def __init__(self, peer: Peer, event: LinkAttached, subqueue: EngineSubQueue, address: Address) -> None:
         link = event.link
         assert isinstance(link, SenderLink)
+        if isinstance(subqueue.queue, Topic):
+            raise NotAllowed(
+                f"Messages cannot be received from the topic '{address.path}': receive from one of its subscriptions.",
+                Scope.LINK,
+            )
         _require_active(subqueue.queue, subqueue.queue.description.can_receive)
         self.peer = peer
         self.link = link

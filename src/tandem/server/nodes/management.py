@@ -28,11 +28,13 @@ from tandem.auth import Right
 from tandem.engine.lock_table import Lock
 from tandem.engine.sessions import Sessions
 from tandem.engine.subqueue import SubQueue
+from tandem.engine.subscription import Subscription
 from tandem.errors import (
     ArgumentError,
     DecodeError,
     MessageNotFound,
     NotAllowed,
+    NotFound,
     OperationNotImplemented,
     ProtocolError,
     Scope,
@@ -40,6 +42,7 @@ from tandem.errors import (
 )
 from tandem.server.nodes.entity import checked_properties
 from tandem.server.nodes.responses import find_response_link
+from tandem.server.nodes.rules import read_rule, rule_description
 from tandem.server.throttle import MANAGEMENT_CREDITS
 
 if TYPE_CHECKING:
@@ -55,6 +58,9 @@ _ALL_SESSIONS_MS: Final = 253_402_300_800_000
 
 # Messages. What one request may name: tokens, sequence numbers or messages to schedule.
 _MAX_ITEMS: Final = 4_096
+
+# Rules. A page of an answer.
+_MAX_RULES: Final = 100
 
 Body = dict[str, object]
 # What a request is answered with: a status and a body, or what has gone wrong.
@@ -161,6 +167,10 @@ class _NoMessages(_Nothing):
 
 class _NoSessions(_Nothing):
     condition = SessionNotFound.condition
+
+
+class _NoRules(_Nothing):
+    condition = NotFound.condition
 
 
 class ManagementLink:
@@ -305,7 +315,7 @@ def _receive_by_sequence_number(link: ManagementLink, request: _Request) -> None
 
 def _schedule(link: ManagementLink, request: _Request) -> None:
     queue = link.subqueue.queue
-    if link.subqueue.is_dead_letter:
+    if link.subqueue.is_dead_letter or queue.topic is not None:
         raise NotAllowed(f"Messages cannot be sent to '{link.subqueue.path}'.", Scope.DELIVERY)
     drafts = []
     for item in request.items("messages"):
@@ -393,6 +403,35 @@ def _get_message_sessions(link: ManagementLink, request: _Request) -> None:
     )
 
 
+def _subscription(link: ManagementLink) -> Subscription:
+    queue = link.subqueue.queue
+    if not isinstance(queue, Subscription):
+        raise NotAllowed(f"The entity '{link.address.path}' is no subscription: it has no rules.", Scope.DELIVERY)
+    return queue
+
+
+def _add_rule(link: ManagementLink, request: _Request) -> None:
+    subscription = _subscription(link)
+    namespace = subscription.namespace
+    subscription.add_rule(read_rule(request.text("rule-name"), request.body.get("rule-description"), namespace.now_ms))
+    namespace.effects.reply(request, None)
+
+
+def _remove_rule(link: ManagementLink, request: _Request) -> None:
+    subscription = _subscription(link)
+    subscription.remove_rule(request.text("rule-name"))
+    subscription.namespace.effects.reply(request, None)
+
+
+def _enumerate_rules(link: ManagementLink, request: _Request) -> None:
+    rules = sorted(_subscription(link).rules.values(), key=lambda rule: rule.name.lower())
+    skip = max(0, request.number("skip", 0))
+    page = rules[skip : skip + min(max(0, request.number("top", _MAX_RULES)), _MAX_RULES)]
+    if not page:
+        raise _NoRules("There is no rule to list.")
+    request.answer((200, {"rules": [{"rule-description": rule_description(rule)} for rule in page]}))
+
+
 _OPERATIONS: Final[dict[str, tuple[Right, Callable[[ManagementLink, _Request], None]]]] = {
     "renew-lock": (Right.LISTEN, _renew_lock),
     "update-disposition": (Right.LISTEN, _update_disposition),
@@ -405,4 +444,7 @@ _OPERATIONS: Final[dict[str, tuple[Right, Callable[[ManagementLink, _Request], N
     "set-session-state": (Right.LISTEN, _set_session_state),
     "get-session-state": (Right.LISTEN, _get_session_state),
     "get-message-sessions": (Right.LISTEN, _get_message_sessions),
+    "add-rule": (Right.MANAGE, _add_rule),
+    "remove-rule": (Right.MANAGE, _remove_rule),
+    "enumerate-rules": (Right.MANAGE, _enumerate_rules),
 }

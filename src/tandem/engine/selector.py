@@ -1,0 +1,103 @@
+"""Which subscriptions of a topic get a message.
+
+    true filters          every message, without a look at it
+    correlation filters   one index for the whole topic: rules that do not match cost nothing
+    SQL filters           each is evaluated
+
+So the cost of a message grows with the rules that match and with the number of SQL filters, and with nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from tandem.engine.rule import Rule
+from tandem.rules import CorrelationFilter, CorrelationIndex, FalseFilter, RuleEvaluationError, Subject, TrueFilter
+
+if TYPE_CHECKING:
+    from tandem.engine.subscription import Subscription
+
+__all__ = ["Selection", "Selector"]
+
+
+class Selection:
+    """What one subscription gets of one message."""
+
+    __slots__ = ("errors", "is_plain", "rules")
+
+    def __init__(self) -> None:
+        # A rule without an action matched, or several: that is one copy.
+        self.is_plain = False
+        # Rules with an action that matched: a copy each.
+        self.rules: list[Rule] = []
+        self.errors: list[RuleEvaluationError] = []
+
+
+class Selector:
+    """The rules of all subscriptions of one topic, sorted by what it takes to evaluate them."""
+
+    __slots__ = ("_correlation", "_judged", "_unconditional", "correlation_count")
+
+    def __init__(self) -> None:
+        self.correlation_count = 0
+        self._unconditional: dict[Rule, Subscription] = {}
+        self._correlation = CorrelationIndex()
+        self._judged: dict[Rule, Subscription] = {}
+
+    @property
+    def judged_count(self) -> int:
+        """How many filters are evaluated for each message."""
+        return len(self._judged)
+
+    def add(self, subscription: Subscription, rule: Rule) -> None:
+        condition = rule.filter
+        if isinstance(condition, TrueFilter):
+            self._unconditional[rule] = subscription
+        elif isinstance(condition, CorrelationFilter):
+            self._correlation.add((subscription, rule), condition)
+            self.correlation_count += 1
+        elif not isinstance(condition, FalseFilter):
+            self._judged[rule] = subscription
+
+    def remove(self, subscription: Subscription, rule: Rule) -> None:
+        condition = rule.filter
+        if isinstance(condition, TrueFilter):
+            del self._unconditional[rule]
+        elif isinstance(condition, CorrelationFilter):
+            self._correlation.remove((subscription, rule))
+            self.correlation_count -= 1
+        elif not isinstance(condition, FalseFilter):
+            del self._judged[rule]
+
+    def select(self, subject: Subject) -> dict[Subscription, Selection]:
+        """Raises RuleEvaluationError if the message cannot be judged at all, because its properties are no AMQP."""
+        found: dict[Subscription, Selection] = {}
+        for rule, subscription in self._unconditional.items():
+            _note(found, subscription, rule)
+        for key in self._correlation.find(subject):
+            subscription, rule = cast("tuple[Subscription, Rule]", key)
+            _note(found, subscription, rule)
+        for rule, subscription in self._judged.items():
+            try:
+                is_match = rule.filter.matches(subject)
+            except RuleEvaluationError as error:
+                _selection(found, subscription).errors.append(error)
+                continue
+            if is_match:
+                _note(found, subscription, rule)
+        return found
+
+
+def _selection(found: dict[Subscription, Selection], subscription: Subscription) -> Selection:
+    selection = found.get(subscription)
+    if selection is None:
+        selection = found[subscription] = Selection()
+    return selection
+
+
+def _note(found: dict[Subscription, Selection], subscription: Subscription, rule: Rule) -> None:
+    selection = _selection(found, subscription)
+    if rule.action is None:
+        selection.is_plain = True
+    else:
+        selection.rules.append(rule)

@@ -1,0 +1,238 @@
+"""A topic: a queue that passes on what it takes, to every subscription whose rules select it.
+
+    sent        copies into subscriptions, in the batch of the send: all of them are on disk, or none
+    scheduled   waits in the topic's own stream until it is due, and is copied then
+    forwarded   from another entity: waits there too, and is due at once. So forwarding stays one move, whatever
+                number of copies comes of it
+
+A copy is a message of its own, with its own number, lock and life. Its bytes are those of all copies: from two on they
+are kept once, as a `SharedBody`, and counted to the topic.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Final
+
+from tandem.amqp.types import Timestamp
+from tandem.engine.description import QueueDescription
+from tandem.engine.intake import partition_key_of, usable_session_id
+from tandem.engine.message import NEVER_MS, SCHEDULED, Admission, BrokeredMessage, SharedBody
+from tandem.engine.queue import NO_SESSION, Queue
+from tandem.engine.rule import Rule
+from tandem.engine.selector import Selection, Selector
+from tandem.limits import MAX_PAGE_MESSAGES
+from tandem.rules import RuleEvaluationError, Subject, apply_changes
+
+if TYPE_CHECKING:
+    from tandem.engine.namespace import Namespace
+    from tandem.engine.subscription import Subscription
+
+__all__ = ["Topic"]
+
+_FILTER_ERROR: Final = "FilterEvaluationException"
+
+# System properties that are annotations of a message, by the names that actions give them.
+_ANNOTATIONS: Final = {
+    "partition_key": "x-opt-partition-key",
+    "via_partition_key": "x-opt-via-partition-key",
+    "scheduled_enqueue_time_ms": "x-opt-scheduled-enqueue-time",
+}
+
+
+class Topic(Queue):
+    """One entity that is sent to, and its subscriptions."""
+
+    __slots__ = ("selector", "subscription_bytes", "subscriptions")
+
+    def __init__(self, namespace: Namespace, number: int, description: QueueDescription, created_at_ms: int) -> None:
+        # What subscriptions hold for themselves; what they share is counted to the main stream.
+        self.subscription_bytes = 0
+        # By name in lower case.
+        self.subscriptions: dict[str, Subscription] = {}
+        self.selector = Selector()
+        super().__init__(namespace, number, description, created_at_ms)
+
+    @property
+    def size_bytes(self) -> int:
+        return self.main.size_bytes + self.subscription_bytes + self.pending_bytes
+
+    @property
+    def is_in_use(self) -> bool:
+        """A topic is idle when all its subscriptions are, too."""
+        if self.main.scheduled_count > 0:
+            return True
+        return any(one.is_in_use or one.accessed_at_ms > self.accessed_at_ms for one in self.subscriptions.values())
+
+    # --- where a message goes -------------------------------------------------------------------------------
+
+    def place(self, message: BrokeredMessage, row: int, properties: dict[str, object] | None) -> None:
+        if message.state == SCHEDULED:
+            self._enter(message, row, properties)
+        elif row < 0 and not message.hop_count:
+            self._publish(message)
+        else:
+            # From another entity: it takes its turn among the scheduled ones, as one that is due.
+            message.state = SCHEDULED
+            message.due_at_ms = self.namespace.now_ms
+            message.sequence_number = 0
+            message.delivery_count = 0
+            self._enter(message, row, properties)
+
+    @property
+    def activation_limit(self) -> int:
+        """Few enough that their copies are no more than one page."""
+        return max(1, MAX_PAGE_MESSAGES // max(1, len(self.subscriptions)))
+
+    @property
+    def needs_bytes_to_activate(self) -> bool:
+        return True
+
+    def activate(self, message: BrokeredMessage, row: int) -> None:
+        self.namespace.effects.removed.append(row)
+        self._publish(message)
+
+    # --- publishing -----------------------------------------------------------------------------------------
+
+    def _publish(self, message: BrokeredMessage) -> None:
+        namespace = self.namespace
+        effects = namespace.effects
+        number = self._next_number()
+        message.sequence_number = number
+        message.stream = self.main.stream
+        message.enqueued_time_ms = namespace.now_ms
+        if not message.enqueue_sequence_number:
+            message.enqueue_sequence_number = number
+        default_ms = self.description.default_message_time_to_live_ms
+        if default_ms is not None and default_ms < message.time_to_live_ms:
+            message.time_to_live_ms = default_ms
+        admission = self._admission(message)
+        subject = self._subject(message)
+        copies: list[BrokeredMessage] = []
+        try:
+            selected = self.selector.select(subject)
+        except RuleEvaluationError as error:
+            selected = self._all_failed(error)
+        for subscription, selection in selected.items():
+            self._copy(message, subject, subscription, selection, admission, copies)
+        if len(copies) > 1:
+            self._share(message, copies)
+        if copies:
+            self.pending_bytes += message.size_bytes
+            effects.published.append((self.number, message.size_bytes))
+
+    def _admission(self, message: BrokeredMessage) -> Admission | None:
+        """Duplicates are judged by the topic, also of a message that no subscription wants."""
+        keys = message.duplicate_keys
+        if not keys:
+            return None
+        admission = Admission(keys, self.namespace.now_ms)
+        self.namespace.effects.admissions.append(admission)
+        return admission
+
+    def _subject(self, message: BrokeredMessage) -> Subject:
+        stored = message.stored
+        assert stored is not None
+        return Subject.of_message(
+            stored.bare,
+            time_to_live_ms=None if message.time_to_live_ms >= NEVER_MS else message.time_to_live_ms,
+            enqueued_time_ms=message.enqueued_time_ms,
+            sequence_number=message.visible_sequence_number,
+            enqueued_sequence_number=message.enqueue_sequence_number,
+            partition_key=partition_key_of(stored.message_annotations),
+            dead_letter_source=message.dead_letter_source,
+            size_bytes=message.size_bytes,
+            new_id=self._new_id,
+        )
+
+    def _new_id(self) -> uuid.UUID:
+        nonces = self.namespace.nonces
+        return uuid.UUID(bytes=nonces.next() + nonces.next(), version=4)
+
+    def _all_failed(self, error: RuleEvaluationError) -> dict[Subscription, Selection]:
+        selected: dict[Subscription, Selection] = {}
+        for subscription in self.subscriptions.values():
+            selected[subscription] = selection = Selection()
+            selection.errors.append(error)
+        return selected
+
+    def _copy(
+        self,
+        message: BrokeredMessage,
+        subject: Subject,
+        subscription: Subscription,
+        selection: Selection,
+        admission: Admission | None,
+        copies: list[BrokeredMessage],
+    ) -> None:
+        """One copy for the rules without an action, one for each rule with one, one for what went wrong."""
+        if selection.is_plain:
+            copy = message.copy()
+            copy.admission = admission
+            self._enlist(copy, subject, subscription, copies)
+        errors = selection.errors
+        for rule in selection.rules:
+            copy = message.copy()
+            copy.admission = admission
+            try:
+                changed = self._act(copy, subject, rule)
+            except RuleEvaluationError as error:
+                errors = [*errors, error]
+            else:
+                self._enlist(copy, changed, subscription, copies)
+        if errors and subscription.subscription_description.dead_lettering_on_filter_evaluation_exceptions:
+            copy = message.copy()
+            copy.admission = admission
+            reason: dict[str, object] = {
+                "DeadLetterReason": _FILTER_ERROR,
+                "DeadLetterErrorDescription": str(errors[0]),
+            }
+            subscription.place_dead(copy, -1, reason)
+            copies.append(copy)
+
+    def _act(self, copy: BrokeredMessage, subject: Subject, rule: Rule) -> Subject:
+        """Do what the rule's action says to one copy. Returns what the copy is judged by from now on."""
+        action = rule.action
+        stored = copy.stored
+        assert action is not None
+        assert stored is not None
+        changes = action.apply(subject)
+        changes.user["RuleName"] = rule.name
+        changed = stored.with_bare(apply_changes(stored.bare, changes))
+        system = changes.system
+        time_to_live_ms = system.get("time_to_live_ms")
+        if isinstance(time_to_live_ms, int):
+            copy.time_to_live_ms = time_to_live_ms
+            changed = changed.with_time_to_live(time_to_live_ms)
+        # Not acted upon here; the next entity does, if the copy is forwarded.
+        annotations: dict[str, object] = {}
+        for name, value in system.items():
+            if name in _ANNOTATIONS:
+                annotations[_ANNOTATIONS[name]] = Timestamp(value) if isinstance(value, int) else value
+        if annotations:
+            changed = changed.with_annotations(annotations)
+        copy.size_bytes += len(changed.bare) - len(stored.bare)
+        copy.stored = changed
+        return self._subject(copy)
+
+    def _enlist(
+        self, copy: BrokeredMessage, subject: Subject, subscription: Subscription, copies: list[BrokeredMessage]
+    ) -> None:
+        if subscription.description.requires_session:
+            copy.session_id = usable_session_id(subject.system("sessionid"))
+            if copy.session_id is None:
+                subscription.place_dead(copy, -1, dict(NO_SESSION))
+                copies.append(copy)
+                return
+        subscription.place(copy, -1, None)
+        if copy.stream >> 2 == subscription.number:
+            # Those that were forwarded are not the topic's any more.
+            copies.append(copy)
+
+    def _share(self, message: BrokeredMessage, copies: list[BrokeredMessage]) -> None:
+        stored = message.stored
+        assert stored is not None
+        number = self.namespace.take_body_number()
+        self.namespace.effects.bodies[number] = SharedBody(number, self.main.stream, message.size_bytes, stored)
+        for copy in copies:
+            copy.body_number = number
