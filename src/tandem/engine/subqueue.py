@@ -59,13 +59,13 @@ class SubQueue:
         "_is_expiring",
         "_next_due_ms",
         "_next_expiry_ms",
+        "_outlet",
         "_timer_ms",
         "active_count",
         "consumers",
         "deferred_count",
         "kind",
         "namespace",
-        "outlet",
         "path",
         "pending",
         "queue",
@@ -93,7 +93,8 @@ class SubQueue:
         # missing one: these were not on disk before, and are not to be seen until they are.
         self.pending: set[int] = set()
         self.consumers: dict[Consumer, None] = {}
-        self.outlet = Outlet(self, None)
+        # Made when somebody needs it: most dead-letter queues have neither messages nor receivers.
+        self._outlet: Outlet | None = None
         self.sessions: Sessions | None = Sessions(self) if has_sessions else None
         self._next_due_ms = NEVER_MS
         self._next_expiry_ms = NEVER_MS
@@ -104,6 +105,13 @@ class SubQueue:
         self._is_activating = False
         self._is_expiring = False
         self._timer_ms = NEVER_MS
+
+    @property
+    def outlet(self) -> Outlet:
+        outlet = self._outlet
+        if outlet is None:
+            outlet = self._outlet = Outlet(self, None)
+        return outlet
 
     @property
     def is_dead_letter(self) -> bool:
