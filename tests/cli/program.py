@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import os
 import re
 import signal
@@ -12,11 +13,12 @@ import sys
 import unittest.mock
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from tandem.cli import main
+from tandem.management.connection_string import ConnectionString
 
 # The console script may not be on the path of a test; the package is.
 MAIN: Final = "import sys; sys.argv[0] = 'tandem'; from tandem.cli import main; main()"
@@ -78,6 +80,29 @@ def one_line(done: subprocess.CompletedProcess[str]) -> str:
     (line,) = done.stderr.splitlines()
     assert line.startswith("tandem: ")
     return line
+
+
+class Commands:
+    """The commands of one group, such as `tandem queue`, with the broker in the environment."""
+
+    def __init__(self, connection_string: ConnectionString, group: str) -> None:
+        self.connection_string = str(connection_string)
+        self.group = group
+        self.tandem = tandem_here
+
+    def done(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return self.tandem(self.group, *arguments, connection_string=self.connection_string)
+
+    def run(self, *arguments: str) -> str:
+        done = self.done(*arguments)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    def json(self, *arguments: str) -> Any:
+        return json.loads(self.run(*arguments, "--json"))
+
+    def refusal(self, *arguments: str) -> str:
+        return one_line(self.done(*arguments))
 
 
 class Serving:

@@ -4,49 +4,21 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tandem.management.client import QueueManager
+from tandem.management.client import ManagementClient
 from tandem.management.connection_string import ConnectionString
-from tests.cli.program import one_line, serving, tandem, tandem_here
-
-
-@pytest.fixture(scope="module")
-def connection_string(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectionString]:
-    """Of one broker for all tests of this file; they keep apart by the names of their queues."""
-    with serving(tmp_path_factory.mktemp("queue") / "data", "--dev", "--tls", "off") as broker:
-        yield ConnectionString("127.0.0.1", broker.http_port)
-
-
-class Queues:
-    """`tandem queue ...` with the broker in the environment."""
-
-    def __init__(self, connection_string: ConnectionString) -> None:
-        self.connection_string = str(connection_string)
-        self.tandem = tandem_here
-
-    def run(self, *arguments: str) -> str:
-        done = self.tandem("queue", *arguments, connection_string=self.connection_string)
-        assert (done.returncode, done.stderr) == (0, "")
-        return done.stdout
-
-    def json(self, *arguments: str) -> Any:
-        return json.loads(self.run(*arguments, "--json"))
-
-    def refusal(self, *arguments: str) -> str:
-        return one_line(self.tandem("queue", *arguments, connection_string=self.connection_string))
+from tests.cli.program import Commands, one_line, serving, tandem, tandem_here
 
 
 @pytest.fixture
-def queues(connection_string: ConnectionString) -> Queues:
-    return Queues(connection_string)
+def queues(connection_string: ConnectionString) -> Commands:
+    return Commands(connection_string, "queue")
 
 
-def test_a_queue_is_created_listed_shown_updated_and_deleted(queues: Queues) -> None:
+def test_a_queue_is_created_listed_shown_updated_and_deleted(queues: Commands) -> None:
     name = "trip/orders"
     options = ["--lock-duration", "30s", "--default-message-time-to-live", "PT1H", "--requires-session"]
     created = queues.json("create", name, *options, "--user-metadata", "[bold] 📦")
@@ -64,14 +36,14 @@ def test_a_queue_is_created_listed_shown_updated_and_deleted(queues: Queues) -> 
     assert name not in queues.run("list")
 
 
-def test_the_console_program_does_the_same(queues: Queues) -> None:
+def test_the_console_program_does_the_same(queues: Commands) -> None:
     queues.tandem = tandem
     created = queues.json("create", "program")
     assert queues.json("show", "program") == created
     assert "tandem queue update" in queues.refusal("create", "program")
 
 
-def test_without_json_people_read_sentences_and_tables(queues: Queues) -> None:
+def test_without_json_people_read_sentences_and_tables(queues: Commands) -> None:
     name = "people"
     assert queues.run("create", name, "--user-metadata", "[bold]").strip() == f"created the queue {name}"
     assert queues.run("update", name, "--auto-delete-on-idle", "1h30m").strip() == f"updated the queue {name}"
@@ -89,12 +61,12 @@ def test_without_json_people_read_sentences_and_tables(queues: Queues) -> None:
 def test_a_list_longer_than_a_page_is_whole(
     connection_string: ConnectionString, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    manager = QueueManager(connection_string)
+    manager = ManagementClient(connection_string).queues
     names = [f"page{number}" for number in range(5)]
     for name in names:
         manager.create(name, {})
-    for page_queues in (1, 2, 5, 6):
-        monkeypatch.setattr("tandem.management.client.PAGE_QUEUES", page_queues)
+    for page_entities in (1, 2, 5, 6):
+        monkeypatch.setattr("tandem.management.client.PAGE_ENTITIES", page_entities)
         found = [queue["name"] for queue in manager.list_all() if queue["name"].startswith("page")]
         assert found == names
 
@@ -121,10 +93,10 @@ def test_a_list_longer_than_a_page_is_whole(
     ids=lambda value: " ".join(value[:3]) if isinstance(value, list) else "",
 )
 def test_a_refusal_is_one_line_that_says_what_to_do(
-    queues: Queues, connection_string: ConnectionString, arguments: list[str], reason: str, advice: str
+    queues: Commands, connection_string: ConnectionString, arguments: list[str], reason: str, advice: str
 ) -> None:
     if "there" in arguments:
-        manager = QueueManager(connection_string)
+        manager = ManagementClient(connection_string).queues
         if "there" not in [queue["name"] for queue in manager.list_all()]:
             manager.create("there", {})
     wrong = "SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=wrong"
@@ -147,7 +119,7 @@ def test_help_has_an_example_and_no_name_is_cut_off() -> None:
 def test_a_store_is_checked_when_its_broker_is_stopped(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     with serving(data_dir, "--dev", "--tls", "off") as broker:
-        QueueManager(ConnectionString("127.0.0.1", broker.port)).create("orders", {})
+        ManagementClient(ConnectionString("127.0.0.1", broker.port)).queues.create("orders", {})
         assert "in use" in one_line(tandem_here("check", data_dir))
         assert broker.stop()[0] == 0
     sound = tandem_here("check", data_dir)

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tandem.management.client import BrokerUnreachable, QueueManager
+from tandem.management.client import BrokerUnreachable, ManagementClient
 from tandem.management.connection_string import ConnectionString
 from tests.cli.program import one_line, serving, tandem, tandem_here
 
@@ -110,11 +110,11 @@ def test_a_second_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
 def test_a_store_that_fails_ends_it_at_once_and_acknowledges_nothing(tmp_path: Path) -> None:
     with serving(tmp_path / "data", "--dev", "--tls", "off", prelude=FAILING_COMMIT) as broker:
         with pytest.raises(BrokerUnreachable):
-            QueueManager(local(broker.port)).create("orders", {})
+            ManagementClient(local(broker.port)).queues.create("orders", {})
         output, errors = broker.process.communicate(timeout=30)
         assert (broker.process.returncode, output, errors) == (1, "", "tandem: the disk is gone\n")
     with serving(tmp_path / "data", "--dev", "--tls", "off") as broker:
-        assert list(QueueManager(local(broker.port)).list_all()) == []
+        assert list(ManagementClient(local(broker.port)).queues.list_all()) == []
 
 
 def test_two_brokers_on_one_data_directory_are_one_too_many(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_a_connection_string_without_the_emulator_flag_means_tls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with serving(tmp_path / "data", "--dev") as broker:
-        manager = QueueManager(ConnectionString("localhost", broker.port, is_emulator=False))
+        manager = ManagementClient(ConnectionString("localhost", broker.port, is_emulator=False)).queues
         with pytest.raises(BrokerUnreachable, match="certificate"):
             manager.create("orders", {})
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "data" / "tls" / "ca.pem"))
@@ -148,12 +148,12 @@ def test_keys_are_made_at_the_first_start_and_kept_over_a_restart(tmp_path: Path
         assert printed.returncode == 0
         key = ConnectionString.parse(printed.stdout.strip()).key
         assert key != "SAS_KEY_VALUE"
-        QueueManager(ConnectionString.parse(printed.stdout.strip())).create("orders", {})
+        ManagementClient(ConnectionString.parse(printed.stdout.strip())).queues.create("orders", {})
         assert broker.stop()[0] == 0
     assert stat.S_IMODE((data_dir / "keys.json").stat().st_mode) == 0o600
     with serving(data_dir, "--tls", "off") as broker:
         again = ConnectionString("127.0.0.1", broker.http_port, key=key)
-        assert [queue["name"] for queue in QueueManager(again).list_all()] == ["orders"]
+        assert [queue["name"] for queue in ManagementClient(again).queues.list_all()] == ["orders"]
 
 
 def test_the_connection_string_can_be_asked_for_before_the_first_start(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_the_connection_string_can_be_asked_for_before_the_first_start(tmp_path:
     assert line.startswith("Endpoint=sb://localhost:5672;SharedAccessKeyName=RootManageSharedAccessKey;")
     key = ConnectionString.parse(line).key
     with serving(tmp_path / "data", "--tls", "off") as broker:
-        QueueManager(ConnectionString("127.0.0.1", broker.port, key=key)).create("orders", {})
+        ManagementClient(ConnectionString("127.0.0.1", broker.port, key=key)).queues.create("orders", {})
 
 
 def test_the_connection_string_for_development_is_the_one_of_the_official_emulator(tmp_path: Path) -> None:
@@ -181,26 +181,27 @@ def test_queues_of_the_configuration_are_created_and_those_that_exist_left_alone
     (tmp_path / "tandem.toml").write_text(TOML)
     options = ("--dev", "--tls", "off", "--config", tmp_path / "tandem.toml")
     with serving(tmp_path / "data", *options) as broker:
-        manager = QueueManager(local(broker.port))
+        manager = ManagementClient(local(broker.port)).queues
         assert manager.show("orders")["max_delivery_count"] == 3
         assert manager.show("orders")["forward_dead_lettered_messages_to"] == "dead"
         manager.update("orders", {"max_delivery_count": 7})
         assert broker.stop()[0] == 0
     with serving(tmp_path / "data", *options) as broker:
-        assert QueueManager(local(broker.port)).show("orders")["max_delivery_count"] == 7
+        assert ManagementClient(local(broker.port)).queues.show("orders")["max_delivery_count"] == 7
 
 
-def test_the_config_of_the_official_emulator_is_taken_with_a_warning_about_topics(tmp_path: Path) -> None:
+def test_the_config_of_the_official_emulator_is_taken_with_its_queues_topics_and_rules(tmp_path: Path) -> None:
     queues = [{"Name": "queue.1", "Properties": {"LockDuration": "PT30S"}}]
-    document = {"UserConfig": {"Namespaces": [{"Name": "sbemulatorns", "Queues": queues, "Topics": [{"Name": "t"}]}]}}
+    rule = {"Name": "r", "Properties": {"FilterType": "Sql", "SqlFilter": {"SqlExpression": "a = 1"}}}
+    topics = [{"Name": "topic.1", "Subscriptions": [{"Name": "s", "Rules": [rule]}]}]
+    document = {"UserConfig": {"Namespaces": [{"Name": "sbemulatorns", "Queues": queues, "Topics": topics}]}}
     (tmp_path / "Config.json").write_text(json.dumps(document))
     with serving(tmp_path / "data", "--dev", "--tls", "off", "--config", tmp_path / "Config.json") as broker:
-        assert QueueManager(local(broker.http_port)).show("queue.1")["lock_duration_ms"] == 30_000
+        client = ManagementClient(local(broker.http_port))
+        assert client.queues.show("queue.1")["lock_duration_ms"] == 30_000
+        assert client.rules("topic.1", "s").show("r")["filter"]["expression"] == "a = 1"
         code, _, errors = broker.stop()
-    assert code == 0
-    (line,) = errors.splitlines()
-    assert line.startswith("tandem: warning: ")
-    assert "topics not yet" in line
+    assert (code, errors) == (0, "")
 
 
 @pytest.mark.parametrize(

@@ -3,67 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import aiohttp
 import pytest
-from yarl import URL
 
 from tandem.auth import AuthorizationRule, Right, make_token
 from tandem.engine.description import QueueDescription
-from tandem.management.api import MAX_BODY_BYTES, QueueApi, add_routes
-from tandem.server.broker import Broker, BrokerSettings
+from tandem.management.requests import MAX_BODY_BYTES
+from tests.management.json_api import ROOT_RULE, Api, running
 from tests.markers import mission
-
-ROOT_RULE = ("RootManageSharedAccessKey", "SAS_KEY_VALUE")
-
-
-class Answer(NamedTuple):
-    status: int
-    value: Any
-
-    @property
-    def error(self) -> Any:
-        assert self.value["error"]["status"] == self.status
-        return self.value["error"]
-
-
-class Api:
-    """A client of the JSON API of a broker in this process."""
-
-    def __init__(self, broker: Broker, api: QueueApi, session: aiohttp.ClientSession) -> None:
-        self.broker = broker
-        self.api = api
-        self.session = session
-        self.base = f"http://127.0.0.1:{broker.http_port}"
-
-    def token(self, resource: str = "/", rule: tuple[str, str] = ROOT_RULE, lifetime_s: int = 60) -> str:
-        return make_token(f"{self.base}{resource}", *rule, int(time.time()) + lifetime_s)
-
-    async def ask(
-        self, method: str, path: str, body: Any = None, token: str | None = None, content: bytes | None = None
-    ) -> Answer:
-        url = URL(f"{self.base}{path}", encoded=True)
-        headers = {"Authorization": self.token() if token is None else token}
-        async with self.session.request(method, url, json=body, data=content, headers=headers) as response:
-            assert response.content_type == "application/json"
-            return Answer(response.status, await response.json())
-
-
-@contextlib.asynccontextmanager
-async def running(data_dir: Path) -> AsyncIterator[Api]:
-    broker = Broker(BrokerSettings(data_dir, port=0, http_port=0, is_dev=True, tls="off"))
-    api = add_routes(broker)
-    await broker.start()
-    try:
-        async with aiohttp.ClientSession() as session:
-            yield Api(broker, api, session)
-    finally:
-        await broker.stop()
 
 
 @pytest.fixture
@@ -249,11 +200,11 @@ async def test_a_body_that_is_too_large_is_refused(api: Api, is_length_told: boo
     content: Any = b" " * (MAX_BODY_BYTES + 1) if is_length_told else in_pieces()
     refused = await api.ask("PUT", "/api/queues/orders", content=content)
     assert refused.status == 413
-    assert "65,536" in refused.error["message"]
+    assert "262,144" in refused.error["message"]
     assert (await api.ask("PUT", "/api/queues/orders", content=b" " * (MAX_BODY_BYTES - 2) + b"{}")).status == 201
 
 
-@pytest.mark.parametrize("path", ["/", "/api", "/api/queues/", "/api/topics", "/orders/messages"])
+@pytest.mark.parametrize("path", ["/api", "/api/", "/api/queues/", "/api/topics/", "/api/nothing"])
 async def test_other_paths_are_not_found_in_the_same_form(api: Api, path: str) -> None:
     refused = await api.ask("GET", path)
     assert refused.status == 404
@@ -270,7 +221,7 @@ async def test_an_unforeseen_failure_tells_nothing_of_the_inside(api: Api, caplo
     async def fail(function: object) -> None:
         raise RuntimeError("secret")
 
-    api.broker.perform = fail  # type: ignore[assignment, method-assign] # the failure to come
+    api.broker.directory.default.perform = fail  # type: ignore[assignment, method-assign] # the failure to come
     refused = await api.ask("GET", "/api/queues")
     assert refused.status == 500
     assert refused.error["condition"] == "amqp:internal-error"
@@ -358,4 +309,4 @@ async def test_the_rule_of_a_queue_named_like_a_path_of_the_api_manages_no_other
 async def test_requests_are_counted_whoever_made_them(api: Api) -> None:
     await api.ask("GET", "/api/queues")
     await api.ask("GET", "/api/queues", token="x")
-    assert api.api.request_count == 2
+    assert api.gate.request_count == 2

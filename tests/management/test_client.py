@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tandem.errors import RemoteError
-from tandem.management.client import BrokerUnreachable, QueueManager
+from tandem.management.client import BrokerUnreachable, Collection, ManagementClient
 from tandem.management.connection_string import ConnectionString
 
 BODIES = {
@@ -35,23 +35,23 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def manager() -> Iterator[QueueManager]:
+def manager() -> Iterator[Collection]:
     """Of something that answers, and is no broker."""
     with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
-        yield QueueManager(ConnectionString("127.0.0.1", server.server_address[1]))
+        yield ManagementClient(ConnectionString("127.0.0.1", server.server_address[1])).queues
         server.shutdown()
         thread.join()
 
 
 @pytest.mark.parametrize("name", ["text", "list", "gateway", "strange"])
-def test_who_is_no_broker_is_recognised(manager: QueueManager, name: str) -> None:
+def test_who_is_no_broker_is_recognised(manager: Collection, name: str) -> None:
     with pytest.raises(BrokerUnreachable, match="no Tandem broker"):
         manager.show(name)
 
 
-def test_a_refusal_has_the_condition_and_the_words_of_the_broker(manager: QueueManager) -> None:
+def test_a_refusal_has_the_condition_and_the_words_of_the_broker(manager: Collection) -> None:
     with pytest.raises(RemoteError) as refusal:
         manager.show("refusal")
     assert (refusal.value.condition, refusal.value.description) == ("some:condition", "No.")
@@ -61,4 +61,4 @@ def test_who_does_not_answer_is_named_with_the_reason() -> None:
     with socket.create_server(("127.0.0.1", 0)) as reserved:
         port = reserved.getsockname()[1]
     with pytest.raises(BrokerUnreachable, match=rf"http://127\.0\.0\.1:{port}: Connection refused"):
-        QueueManager(ConnectionString("127.0.0.1", port)).show("orders")
+        ManagementClient(ConnectionString("127.0.0.1", port)).queues.show("orders")

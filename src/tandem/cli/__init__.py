@@ -8,7 +8,7 @@ from typing import Final, cast
 import typer
 
 import tandem
-from tandem.cli import bench, check, connection_string, queue, serve
+from tandem.cli import bench, check, connection_string, queue, rule, rule_trial, serve, subscription, topic
 from tandem.errors import TandemError
 
 __all__ = ["main"]
@@ -24,6 +24,10 @@ app = typer.Typer(
 app.command("serve")(serve.serve)
 app.command("connection-string")(connection_string.connection_string)
 app.add_typer(queue.app, name="queue")
+app.add_typer(topic.app, name="topic")
+app.add_typer(subscription.app, name="subscription")
+app.add_typer(rule.app, name="rule")
+rule.app.command("test")(rule_trial.try_rule)
 app.command("check")(check.check)
 app.add_typer(bench.app, name="bench")
 

@@ -12,6 +12,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from tandem.bench import amqp
+from tandem.errors import ConfigurationError
 
 app = typer.Typer(no_args_is_help=True, help="Side-by-side benchmarks: ratios from one run on one machine.")
 
@@ -113,6 +114,46 @@ def bench_queue(
     json_file.parent.mkdir(parents=True, exist_ok=True)
     json_file.write_text(figures_as_json(figures), encoding="utf-8")
     for table in tables(figures):
+        console.print(table)
+    console.print(f"saved to {json_file} and {plot}")
+
+
+@app.command("topic")
+def bench_topic(
+    messages: int = typer.Option(20_000, help="Messages per run.", min=10),
+    size: int = typer.Option(1024, help="Bytes of a message's body.", min=8),
+    rounds: int = typer.Option(3, help="Rounds; the median counts.", min=1),
+    subscriptions: str = typer.Option("1,10,100,1000", help="Numbers of subscriptions, with commas between."),
+    json_file: Path = typer.Option(
+        Path("build/bench/topic.json"), "--json", help="Where to save the figures; - prints them instead of tables."
+    ),
+    plot: Path = typer.Option(Path("build/bench/topic.svg"), help="Where to save the plot."),
+) -> None:
+    """Publishing against the number of subscriptions: correlation filters, SQL filters, all of them matching."""
+    import msgspec
+
+    from tandem.bench.topic import SERIES, measure_topics, topic_picture, topic_tables
+
+    try:
+        counts = [int(count) for count in subscriptions.split(",")]
+    except ValueError:
+        raise ConfigurationError(f"--subscriptions {subscriptions!r} must be numbers with commas between") from None
+    is_printed = json_file == Path("-")
+    console = Console(stderr=is_printed)
+    with Progress(console=console, transient=True) as progress:
+        task = progress.add_task("starting", total=rounds * len(counts) * len(SERIES))
+        figures = measure_topics(
+            messages, size, rounds, counts, lambda what: progress.update(task, advance=1, description=what)
+        )
+    text = msgspec.json.format(msgspec.json.encode(figures), indent=2).decode() + "\n"
+    plot.parent.mkdir(parents=True, exist_ok=True)
+    plot.write_text(topic_picture(figures), encoding="utf-8")
+    if is_printed:
+        typer.echo(text, nl=False)
+        return
+    json_file.parent.mkdir(parents=True, exist_ok=True)
+    json_file.write_text(text, encoding="utf-8")
+    for table in topic_tables(figures):
         console.print(table)
     console.print(f"saved to {json_file} and {plot}")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
-from tandem.config import MAX_PORT, Configuration, create_missing_queues, read_configuration, require_namespace_name
+from tandem.config import MAX_PORT, Configuration, create_missing, read_configuration, require_namespace_name
 from tandem.driver import run
 from tandem.errors import ConfigurationError, StoreFailed
 from tandem.management.connection_string import bracketed
@@ -79,7 +79,7 @@ def serve(
     ] = None,
     config: Annotated[
         Path | None,
-        typer.Option(help="Settings and queues: Tandem's TOML, or the official emulator's Config.json."),
+        typer.Option(help="Settings, queues and topics: Tandem's TOML, or the official emulator's Config.json."),
     ] = None,
     dev: Annotated[
         bool, typer.Option("--dev", help="Use the official emulator's well-known key. For development only.")
@@ -111,8 +111,6 @@ def serve(
     configuration = read_configuration(config) if config is not None else Configuration()
     if namespace is not None:
         require_namespace_name(namespace, "--namespace")
-    for warning in configuration.warnings:
-        typer.echo(f"tandem: warning: --config {config}: {warning}", err=True)
     settings = BrokerSettings(
         data_dir=data_dir,
         namespace=_first(namespace, configuration.namespace, DEFAULT_NAMESPACE),
@@ -141,8 +139,8 @@ async def _serve(settings: BrokerSettings, configuration: Configuration) -> None
     try:
         add_routes(broker, settings.clock)
         await broker.start()
-        if configuration.queues:
-            await broker.perform(lambda namespace: create_missing_queues(namespace, configuration.queues))
+        if configuration.queues or configuration.topics:
+            await broker.perform(lambda namespace: create_missing(namespace, configuration))
         if not stopping.done():
             host = bracketed(settings.host)
             print(f"ready amqp://{host}:{broker.port} http://{host}:{broker.http_port}", flush=True)

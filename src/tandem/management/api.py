@@ -1,209 +1,110 @@
-"""The JSON API: queues are created, listed, shown, updated and deleted over HTTP, on any port of the broker.
+"""The JSON API: queues, topics, subscriptions and rules are managed over HTTP, on any port of the broker.
 
-    GET    /health                   is anybody there; needs no token
-    GET    /api/queues?skip=&top=    {"queues": [...]} in the order of their names
-    PUT    /api/queues/{name}        create; 201, or 409 if there is one
-    GET    /api/queues/{name}        the settings and the counts
-    PATCH  /api/queues/{name}        change some settings
-    DELETE /api/queues/{name}        delete, with its messages
+    GET    /health                          is anybody there; needs no token
+    GET    /api/queues?skip=&top=           {"queues": [...]} in the order of their names
+    PUT    /api/queues/{name}               create; 201, or 409 if there is one
+    GET    /api/queues/{name}               the settings and the counts
+    PATCH  /api/queues/{name}               change some settings
+    DELETE /api/queues/{name}               delete, with its messages
+
+The same for each of these, and one question:
+
+    /api/topics/{name}                       deleted with its subscriptions
+    /api/topics/{topic_name}/subscriptions/{name}
+                                             PUT may have "rules": [{"name": ..., "filter": ..., "action": ...}]
+    /api/topics/{topic_name}/subscriptions/{subscription_name}/rules/{name}
+    POST   /api/topics/{name}/explain        which subscriptions would get a message with these properties, and why
 
 A request carries `Authorization: SharedAccessSignature ...`. Reading needs a token with any right, and writing one with
-Manage. A name may hold slashes, encoded or as they are.
+Manage. Names of queues and topics may hold slashes, encoded or as they are: what follows them is found from the right.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, Protocol, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, NoReturn
 
-import msgspec
-from aiohttp import web
+from aiohttp import hdrs, web
 
-from tandem.auth import KeyRing, Right
 from tandem.clock import Clock, SystemClock
-from tandem.engine.description import QueueDescription
-from tandem.engine.namespace import Namespace
-from tandem.engine.queue import Queue
-from tandem.errors import ArgumentError, ArgumentOutOfRange
-from tandem.management.access import require_right
 from tandem.management.answers import errors_as_json, json_answer
+from tandem.management.atom.service import AtomService
+from tandem.management.explanations import ExplanationHandlers
+from tandem.management.gate import Gate, ManagedBroker
+from tandem.management.handlers import Handlers
+from tandem.management.queues import QueueHandlers
+from tandem.management.rest.service import MessageService
+from tandem.management.rules import RuleHandlers
+from tandem.management.subscriptions import SubscriptionHandlers
+from tandem.management.topics import TopicHandlers
 
-__all__ = ["DEFAULT_PAGE_QUEUES", "MAX_BODY_BYTES", "MAX_PAGE_QUEUES", "ManagedBroker", "QueueApi", "add_routes"]
+__all__ = ["add_routes"]
 
-# Bytes. A description with every property at its longest has less than 4 KB.
-MAX_BODY_BYTES: Final = 65_536
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-# Queues. One answer of the list. Service: 100, and at most 100.
-DEFAULT_PAGE_QUEUES: Final = 100
-MAX_PAGE_QUEUES: Final = 1_000
-
-# Digits. Python needs time that grows with the square of the digits to read a number.
-_MAX_DIGITS: Final = 9
-
-Result = TypeVar("Result")
-
-
-class ManagedBroker(Protocol):
-    """What the API needs of a broker."""
-
-    @property
-    def http(self) -> web.Application:
-        """The application of every port. Routes can be added until the broker starts."""
-
-    @property
-    def key_ring(self) -> KeyRing:
-        """The rules that tokens are judged by."""
-
-    async def perform(self, function: Callable[[Namespace], Result]) -> Result:
-        """Run one step of the engine, and return when what it did is on disk."""
+# The longest first: what can be read as a rule of a subscription is one, and no topic with slashes in its name.
+_SUBSCRIPTIONS: Final = "/api/topics/{topic_name:.+}/subscriptions"
+_RULES: Final = _SUBSCRIPTIONS + "/{subscription_name:[^/]+}/rules"
 
 
-def add_routes(broker: ManagedBroker, clock: Clock | None = None) -> QueueApi:
+def add_routes(broker: ManagedBroker, clock: Clock | None = None) -> Gate:
     """Serve the JSON API on the ports of a broker that is not started yet."""
-    api = QueueApi(broker, clock or SystemClock())
+    gate = Gate(broker, clock or SystemClock())
     # The first is the outermost: whatever another one refuses becomes JSON as well.
     broker.http.middlewares.insert(0, errors_as_json)
+    broker.http.middlewares.insert(1, gate.choose_namespace)
     router = broker.http.router
-    router.add_get("/health", api.health)
-    router.add_get("/api/queues", api.list_queues)
-    router.add_put("/api/queues/{name:.+}", api.create_queue)
-    router.add_get("/api/queues/{name:.+}", api.show_queue)
-    router.add_patch("/api/queues/{name:.+}", api.update_queue)
-    router.add_delete("/api/queues/{name:.+}", api.delete_queue)
-    return api
+    router.add_get("/health", _health)
+    _add_noun(router, _RULES, "[^/]+", RuleHandlers(gate))
+    _add_noun(router, _SUBSCRIPTIONS, "[^/]+", SubscriptionHandlers(gate))
+    router.add_post("/api/topics/{name:.+}/explain", ExplanationHandlers(gate).explain)
+    _add_noun(router, "/api/topics", ".+", TopicHandlers(gate))
+    _add_noun(router, "/api/queues", ".+", QueueHandlers(gate))
+    router.add_route(hdrs.METH_ANY, "/api{path:(/.*)?}", _nothing)
+    # Last of all: every other path begins with the name of an entity.
+    router.add_route(hdrs.METH_ANY, "/{path:.*}", _Entities(gate).answer)
+    return gate
 
 
-class QueueApi:
-    """The handlers, and how many requests they were asked to answer."""
+class _Entities:
+    """What lies below an entity: its messages, and otherwise its description."""
 
-    def __init__(self, broker: ManagedBroker, clock: Clock) -> None:
-        self._broker = broker
-        self._clock = clock
-        self.request_count = 0
+    def __init__(self, gate: Gate) -> None:
+        self._messages = MessageService(gate)
+        self._atom = AtomService(gate, gate.now_ms())
 
-    async def health(self, request: web.Request) -> web.Response:
-        """In the words of the official emulator, which scripts wait for."""
-        return json_answer({"status": "healthy", "message": "Service is healthy."})
-
-    async def list_queues(self, request: web.Request) -> web.Response:
-        self._admit(request, "", None)
-        skip = _whole_number(request, "skip", 0, 10**_MAX_DIGITS - 1)
-        top = _whole_number(request, "top", DEFAULT_PAGE_QUEUES, MAX_PAGE_QUEUES)
-
-        def page(namespace: Namespace) -> list[dict[str, object]]:
-            return [queue_fields(queue) for queue in namespace.queues[skip : skip + top]]
-
-        return json_answer({"queues": await self._broker.perform(page)})
-
-    async def create_queue(self, request: web.Request) -> web.Response:
-        name = request.match_info["name"]
-        self._admit(request, name, Right.MANAGE)
-        fields = await _read_fields(request, name)
-        description = QueueDescription.from_fields({**fields, "name": name})
-        created = await self._broker.perform(lambda namespace: queue_fields(namespace.create_queue(description)))
-        return json_answer(created, status=201)
-
-    async def show_queue(self, request: web.Request) -> web.Response:
-        name = request.match_info["name"]
-        self._admit(request, name, None)
-        return json_answer(await self._broker.perform(lambda namespace: queue_fields(namespace.get(name))))
-
-    async def update_queue(self, request: web.Request) -> web.Response:
-        name = request.match_info["name"]
-        self._admit(request, name, Right.MANAGE)
-        fields = await _read_fields(request, name)
-
-        def update(namespace: Namespace) -> dict[str, object]:
-            queue = namespace.get(name)
-            description = QueueDescription.from_fields({**queue.description.to_fields(), **fields})
-            namespace.update_queue(queue, description)
-            return queue_fields(queue)
-
-        return json_answer(await self._broker.perform(update))
-
-    async def delete_queue(self, request: web.Request) -> web.Response:
-        name = request.match_info["name"]
-        self._admit(request, name, Right.MANAGE)
-
-        def delete(namespace: Namespace) -> dict[str, object]:
-            queue = namespace.get(name)
-            namespace.delete(queue)
-            return {"name": queue.name}
-
-        return json_answer(await self._broker.perform(delete))
-
-    def _admit(self, request: web.Request, entity: str, right: Right | None) -> None:
-        self.request_count += 1
-        require_right(request, entity, right, self._broker.key_ring, self._clock.now_ms() // 1_000)
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        return await self._messages.answer(request) or await self._atom.answer(request)
 
 
-def queue_fields(queue: Queue) -> dict[str, object]:
-    """The settings of a queue, its counts, and its times."""
-    main = queue.main
-    dead_letter_count = queue.dead_letter_queue.active_count + queue.dead_letter_queue.deferred_count
-    transfer_dead_letter_count = (
-        queue.transfer_dead_letter_queue.active_count + queue.transfer_dead_letter_queue.deferred_count
+def _add_noun(router: web.UrlDispatcher, path: str, name_pattern: str, handlers: Handlers[Any]) -> None:
+    # Before the list: a subscription may be called `subscriptions`.
+    _add_methods(
+        router.add_resource(f"{path}/{{name:{name_pattern}}}"),
+        {
+            hdrs.METH_PUT: handlers.create,
+            hdrs.METH_GET: handlers.show,
+            hdrs.METH_PATCH: handlers.update,
+            hdrs.METH_DELETE: handlers.delete,
+        },
     )
-    counts = {
-        "active_message_count": main.active_count,
-        "dead_letter_message_count": dead_letter_count,
-        "scheduled_message_count": main.scheduled_count,
-        "deferred_message_count": main.deferred_count,
-        # Messages on their way to where they are forwarded: here they are never under way, but there at once.
-        "transfer_message_count": 0,
-        "transfer_dead_letter_message_count": transfer_dead_letter_count,
-    }
-    return {
-        **queue.description.to_fields(),
-        **counts,
-        "message_count": sum(counts.values()),
-        "size_in_bytes": queue.size_bytes,
-        "created_at_ms": queue.created_at_ms,
-        "updated_at_ms": queue.updated_at_ms,
-        "accessed_at_ms": queue.accessed_at_ms,
-    }
+    _add_methods(router.add_resource(path), {hdrs.METH_GET: handlers.list_all})
 
 
-# --- what a request says --------------------------------------------------------------------------------------------
+def _add_methods(resource: web.Resource, handlers: dict[str, Handler]) -> None:
+    async def refuse(request: web.Request) -> NoReturn:
+        raise web.HTTPMethodNotAllowed(request.method, list(handlers))
+
+    for method, handler in handlers.items():
+        resource.add_route(method, handler)
+    # Or `PUT /api/topics/orders/subscriptions` would go on to the topics, and make one of that name.
+    resource.add_route(hdrs.METH_ANY, refuse)
 
 
-async def _read_fields(request: web.Request, name: str) -> dict[str, object]:
-    """The body, an object of the properties to set; no body is an empty one."""
-    body = await _read_body(request)
-    if not body.strip():
-        return {}
-    try:
-        fields = msgspec.json.decode(body, type=dict[str, object])
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise ArgumentError(f"the body must be a JSON object of properties: {error}") from error
-    # It stands in the URL. A client that sends back what it got may repeat it.
-    repeated = fields.pop("name", name)
-    if not isinstance(repeated, str) or repeated.lower() != name.lower():
-        raise ArgumentError(f"name is {repeated!r:.80} in the body and {name!r} in the URL: leave it out of the body")
-    return fields
+async def _nothing(_: web.Request) -> NoReturn:
+    raise web.HTTPNotFound
 
 
-async def _read_body(request: web.Request) -> bytes:
-    """Bounded while it comes in: a length that was told in advance may be missing or wrong."""
-    body = bytearray()
-    if (request.content_length or 0) <= MAX_BODY_BYTES:
-        async for chunk in request.content.iter_any():
-            body += chunk
-            if len(body) > MAX_BODY_BYTES:
-                break
-        else:
-            return bytes(body)
-    raise web.HTTPRequestEntityTooLarge(
-        MAX_BODY_BYTES,
-        request.content_length or len(body),
-        text=f"the body has more than {MAX_BODY_BYTES:,} bytes",
-    )
-
-
-def _whole_number(request: web.Request, name: str, default: int, most: int) -> int:
-    text = request.query.get(name)
-    if text is None:
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS) or int(text) > most:
-        raise ArgumentOutOfRange(f"{name} is {text!r:.40}; it must be a whole number from 0 to {most:,}")
-    return int(text)
+async def _health(_: web.Request) -> web.Response:
+    """In the words of the official emulator, which scripts wait for."""
+    return json_answer({"status": "healthy", "message": "Service is healthy."})

@@ -15,7 +15,7 @@ from tandem.auth.sas import make_token
 from tandem.errors import RemoteError, TandemError
 from tandem.management.connection_string import ConnectionString
 
-__all__ = ["BrokerUnreachable", "QueueManager"]
+__all__ = ["BrokerUnreachable", "Collection", "EntityFields", "ManagementClient"]
 
 # Seconds. Connecting, and each part of an answer.
 REQUEST_TIMEOUT_S: Final = 30.0
@@ -23,50 +23,59 @@ REQUEST_TIMEOUT_S: Final = 30.0
 # Seconds. A token is made for one request; the rest is for clocks that differ.
 TOKEN_LIFETIME_S: Final = 600
 
-# Bytes. A page of queues with every property at its longest has less than 4 MB.
-MAX_ANSWER_BYTES: Final = 16_777_216
+# Bytes. A page of queues with every property at its longest has less than 4 MB; one of rules that compare many
+# properties with long texts can have more.
+MAX_ANSWER_BYTES: Final = 67_108_864
 
-# Queues. What is asked for at once; the broker gives at most 1,000.
-PAGE_QUEUES: Final = 500
+# Entities. What is asked for at once; the broker gives at most 1,000.
+PAGE_ENTITIES: Final = 500
 
-# The JSON object of a queue: its properties by name.
-QueueFields = dict[str, Any]
+# The JSON object of an entity: its properties by name.
+EntityFields = dict[str, Any]
 
 
 class BrokerUnreachable(TandemError):
     """Nobody answers where the connection string points. Start a broker, or give another connection string."""
 
 
-class QueueManager:
-    """Creates, lists, shows, updates and deletes the queues of one broker. What it refuses is a `RemoteError`."""
+class ManagementClient:
+    """Manages the entities of one broker. What it refuses is a `RemoteError`."""
 
     def __init__(self, connection_string: ConnectionString) -> None:
         self._connection_string = connection_string
         self._url = connection_string.http_url
 
-    def create(self, name: str, fields: QueueFields) -> QueueFields:
-        return self._request("PUT", _path(name), fields)
+    @property
+    def queues(self) -> Collection:
+        return Collection(self, "queues")
 
-    def update(self, name: str, fields: QueueFields) -> QueueFields:
-        return self._request("PATCH", _path(name), fields)
+    @property
+    def topics(self) -> Collection:
+        return Collection(self, "topics")
 
-    def show(self, name: str) -> QueueFields:
-        return self._request("GET", _path(name))
+    def subscriptions(self, topic: str) -> Collection:
+        return Collection(self, "topics", topic, "subscriptions")
 
-    def delete(self, name: str) -> None:
-        self._request("DELETE", _path(name))
+    def rules(self, topic: str, subscription: str) -> Collection:
+        return Collection(self, "topics", topic, "subscriptions", subscription, "rules")
 
-    def list_all(self) -> Iterator[QueueFields]:
-        """In the order of their names, a page at a time."""
-        skip = 0
-        while True:
-            page: list[QueueFields] = self._request("GET", f"/api/queues?skip={skip}&top={PAGE_QUEUES}")["queues"]
-            yield from page
-            if len(page) < PAGE_QUEUES:
-                return
-            skip += len(page)
+    def collection(self, noun: str, *parents: str) -> Collection:
+        """By the noun of what is in it, and the names of what that is a part of."""
+        if noun == "subscription":
+            return self.subscriptions(*parents)
+        if noun == "rule":
+            return self.rules(*parents)
+        return Collection(self, f"{noun}s")
 
-    def _request(self, method: str, path: str, body: QueueFields | None = None) -> dict[str, Any]:
+    def explain(self, topic: str, message: EntityFields) -> Iterator[EntityFields]:
+        """Each subscription, and why it would get a message with these properties or not."""
+        skip: int | None = 0
+        while skip is not None:
+            answer = self.request("POST", f"{_path('topics', topic, 'explain')}?skip={skip}", message)
+            yield from answer["subscriptions"]
+            skip = answer["next_skip"]
+
+    def request(self, method: str, path: str, body: EntityFields | None = None) -> dict[str, Any]:
         headers = {"Authorization": self._token()}
         content = None
         if body is not None:
@@ -97,8 +106,39 @@ class QueueManager:
         return make_token(f"{self._url}/", given.rule_name, given.key, int(time.time()) + TOKEN_LIFETIME_S)
 
 
-def _path(name: str) -> str:
-    return f"/api/queues/{quote(name, safe='')}"
+class Collection:
+    """All entities of one kind in one place: the queues of a namespace, the rules of a subscription."""
+
+    def __init__(self, client: ManagementClient, *parts: str) -> None:
+        self._client = client
+        self._parts = parts
+
+    def create(self, name: str, fields: EntityFields) -> EntityFields:
+        return self._client.request("PUT", _path(*self._parts, name), fields)
+
+    def update(self, name: str, fields: EntityFields) -> EntityFields:
+        return self._client.request("PATCH", _path(*self._parts, name), fields)
+
+    def show(self, name: str) -> EntityFields:
+        return self._client.request("GET", _path(*self._parts, name))
+
+    def delete(self, name: str) -> None:
+        self._client.request("DELETE", _path(*self._parts, name))
+
+    def list_all(self) -> Iterator[EntityFields]:
+        """In the order of their names, a page at a time."""
+        skip = 0
+        while True:
+            answer = self._client.request("GET", f"{_path(*self._parts)}?skip={skip}&top={PAGE_ENTITIES}")
+            page: list[EntityFields] = answer[self._parts[-1]]
+            yield from page
+            if len(page) < PAGE_ENTITIES:
+                return
+            skip += len(page)
+
+
+def _path(*parts: str) -> str:
+    return "/api/" + "/".join(quote(part, safe="") for part in parts)
 
 
 def _reason(error: Exception) -> str:

@@ -47,6 +47,9 @@ REQUEST_LIMIT_S: Final = 20.0
 # Seconds. How long a token for the JSON API is good: it is made anew for each request.
 TOKEN_LIFETIME_S: Final = 300
 
+# Entities. One page of a list: what the broker gives at most.
+PAGE_ENTITIES: Final = 1_000
+
 # Ports below those that the system gives to outgoing connections (32768 and up on Linux). A client that tries to reach
 # a dead broker on such a port can be given that very port for its own end: it is then connected to itself, and the
 # broker cannot come back to its port.
@@ -224,22 +227,115 @@ class Broker:
 
     def create_queue(self, name: str, **fields: Any) -> dict[str, Any]:
         """Create a queue with these settings, such as `lock_duration_ms`, and return it."""
-        return self.request("PUT", _queue_path(name), fields)
+        return self.request("PUT", _path("queues", name), fields)
 
     def update_queue(self, name: str, **fields: Any) -> dict[str, Any]:
         """Change these settings of a queue, and return it."""
-        return self.request("PATCH", _queue_path(name), fields)
+        return self.request("PATCH", _path("queues", name), fields)
 
     def queue(self, name: str) -> dict[str, Any]:
         """The settings and the counts of a queue."""
-        return self.request("GET", _queue_path(name))
+        return self.request("GET", _path("queues", name))
 
     def delete_queue(self, name: str) -> None:
-        self.request("DELETE", _queue_path(name))
+        self.request("DELETE", _path("queues", name))
 
     def queues(self) -> list[dict[str, Any]]:
-        queues: list[dict[str, Any]] = self.request("GET", "/api/queues")["queues"]
-        return queues
+        return self._list("queues")
+
+    # --- topics, subscriptions and rules, by the JSON API ---------------------------------------------------
+
+    def create_topic(self, name: str, **fields: Any) -> dict[str, Any]:
+        """Create a topic with these settings, such as `requires_duplicate_detection`, and return it."""
+        return self.request("PUT", _path("topics", name), fields)
+
+    def update_topic(self, name: str, **fields: Any) -> dict[str, Any]:
+        return self.request("PATCH", _path("topics", name), fields)
+
+    def topic(self, name: str) -> dict[str, Any]:
+        """The settings and the counts of a topic."""
+        return self.request("GET", _path("topics", name))
+
+    def delete_topic(self, name: str) -> None:
+        """With its subscriptions."""
+        self.request("DELETE", _path("topics", name))
+
+    def topics(self) -> list[dict[str, Any]]:
+        return self._list("topics")
+
+    def create_subscription(
+        self, topic: str, name: str, rules: list[dict[str, Any]] | None = None, **fields: Any
+    ) -> dict[str, Any]:
+        """Create a subscription and return it.
+
+        Each rule has `name`, `filter` and perhaps `action`, as for `add_rule`. Without rules the subscription gets
+        every message, with an empty list none.
+        """
+        body = fields if rules is None else {**fields, "rules": rules}
+        return self.request("PUT", _path("topics", topic, "subscriptions", name), body)
+
+    def update_subscription(self, topic: str, name: str, **fields: Any) -> dict[str, Any]:
+        return self.request("PATCH", _path("topics", topic, "subscriptions", name), fields)
+
+    def subscription(self, topic: str, name: str) -> dict[str, Any]:
+        """The settings and the counts of a subscription."""
+        return self.request("GET", _path("topics", topic, "subscriptions", name))
+
+    def delete_subscription(self, topic: str, name: str) -> None:
+        self.request("DELETE", _path("topics", topic, "subscriptions", name))
+
+    def subscriptions(self, topic: str) -> list[dict[str, Any]]:
+        return self._list("topics", topic, "subscriptions")
+
+    def add_rule(
+        self,
+        topic: str,
+        subscription: str,
+        name: str,
+        filter: dict[str, Any] | None = None,
+        action: dict[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Add a rule and return it: `filter={"kind": "sql", "expression": "n > 3"}`, `action={"expression": ...}`.
+
+        Without a filter the rule selects every message.
+        """
+        body = {"filter": filter, "action": action}
+        return self.request("PUT", _path("topics", topic, "subscriptions", subscription, "rules", name), body)
+
+    def update_rule(self, topic: str, subscription: str, name: str, **fields: Any) -> dict[str, Any]:
+        """Give a rule another `filter` or `action`, or both; None takes one back."""
+        return self.request("PATCH", _path("topics", topic, "subscriptions", subscription, "rules", name), fields)
+
+    def rule(self, topic: str, subscription: str, name: str) -> dict[str, Any]:
+        return self.request("GET", _path("topics", topic, "subscriptions", subscription, "rules", name))
+
+    def delete_rule(self, topic: str, subscription: str, name: str) -> None:
+        self.request("DELETE", _path("topics", topic, "subscriptions", subscription, "rules", name))
+
+    def rules(self, topic: str, subscription: str) -> list[dict[str, Any]]:
+        return self._list("topics", topic, "subscriptions", subscription, "rules")
+
+    def explain(
+        self, topic: str, properties: dict[str, Any] | None = None, system: dict[str, Any] | None = None
+    ) -> list[dict[str, Any]]:
+        """Which of the first hundred subscriptions would get a message with these properties, and why."""
+        body = {"properties": properties, "system": system}
+        subscriptions: list[dict[str, Any]] = self.request("POST", _path("topics", topic, "explain"), body)[
+            "subscriptions"
+        ]
+        return subscriptions
+
+    # --- requests of the JSON API ---------------------------------------------------------------------------
+
+    def _list(self, *parts: str) -> list[dict[str, Any]]:
+        """All there are, a page at a time."""
+        entities: list[dict[str, Any]] = []
+        while True:
+            query = f"?skip={len(entities)}&top={PAGE_ENTITIES}"
+            page: list[dict[str, Any]] = self.request("GET", _path(*parts) + query)[parts[-1]]
+            entities += page
+            if len(page) < PAGE_ENTITIES:
+                return entities
 
     def request(self, method: str, path: str, body: object = None) -> dict[str, Any]:
         """One request of the JSON API. What the broker refuses is raised as a `RemoteError` with its condition."""
@@ -263,8 +359,8 @@ class Broker:
         return make_token(f"http://{HOST}:{self.http_port}/", rule, key, int(time.time()) + TOKEN_LIFETIME_S)
 
 
-def _queue_path(name: str) -> str:
-    return f"/api/queues/{urllib.parse.quote(name, safe='')}"
+def _path(*parts: str) -> str:
+    return "/api/" + "/".join(urllib.parse.quote(part, safe="") for part in parts)
 
 
 def _refusal(method: str, path: str, status: int, answer: bytes) -> RemoteError:

@@ -1,0 +1,190 @@
+"""What the commands that manage entities have in common: how they reach the broker, and what they print."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from tandem.errors import RemoteError, TandemError
+from tandem.management.client import BrokerUnreachable, Collection, EntityFields, ManagementClient
+from tandem.management.connection_string import ConnectionString
+from tandem.management.durations import duration_text, parse_duration_ms
+
+__all__ = [
+    "MANAGING_HELP",
+    "CommandFailed",
+    "Managed",
+    "given_fields",
+    "management",
+    "print_done",
+    "print_entities",
+    "print_properties",
+]
+
+# The end of the help of each group of commands.
+MANAGING_HELP: Final = """
+The broker is the one that --connection-string or TANDEM_CONNECTION_STRING names, else `tandem serve --dev` on this
+machine. Times are written as 30s, 5m, 1h30m, 7d, PT30S or never.
+"""
+
+# What to do about an error of the broker, by its condition. {noun} is what the command is about, {list} what shows it.
+_ADVICE: Final = {
+    "amqp:not-found": "{list} what exists.",
+    "com.microsoft:entity-already-exists": "`tandem {noun} update` changes it, `tandem {noun} delete` removes it.",
+    "com.microsoft:auth-failed": "Check the connection string: `tandem connection-string` prints the right one.",
+    "amqp:unauthorized-access": "Use a connection string whose rule has the Manage right.",
+}
+_LIST_ADVICE: Final = {
+    "queue": "`tandem queue list` shows",
+    "topic": "`tandem topic list` shows",
+    "subscription": "`tandem topic list` and `tandem subscription list TOPIC` show",
+    "rule": "`tandem subscription list TOPIC` and `tandem rule list TOPIC SUBSCRIPTION` show",
+}
+_START_ADVICE: Final = "Start one with `tandem serve --dev`, or point to another with --connection-string."
+
+# What sentences call an entity.
+_TITLES: Final = {
+    "queue": "queue {}",
+    "topic": "topic {}",
+    "subscription": "subscription {}/Subscriptions/{}",
+    "rule": "rule {2} of {0}/Subscriptions/{1}",
+}
+
+# Options whose values are times; the JSON API has them in milliseconds.
+_DURATIONS: Final = (
+    "lock_duration",
+    "default_message_time_to_live",
+    "duplicate_detection_history_time_window",
+    "auto_delete_on_idle",
+)
+
+
+class CommandFailed(TandemError):
+    """A command could not be carried out. The message says why, and what to do next."""
+
+
+# --- the broker -----------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def management(connection_string: str | None, noun: str) -> Iterator[ManagementClient]:
+    """The broker's entities. What goes wrong becomes a message that also says what to do next."""
+    given = ConnectionString.parse(connection_string) if connection_string else ConnectionString()
+    try:
+        yield ManagementClient(given)
+    except BrokerUnreachable as error:
+        raise CommandFailed(f"{error}. {_START_ADVICE}") from error
+    except RemoteError as error:
+        advice = _ADVICE.get(error.condition, "").format(noun=noun, list=_LIST_ADVICE[noun])
+        raise CommandFailed(" ".join([error.description, advice]).strip()) from error
+
+
+def given_fields(**options: object) -> EntityFields:
+    """What was given on the command line, by the names of the JSON API."""
+    fields: EntityFields = {}
+    for option, value in options.items():
+        if value is None:
+            continue
+        if option in _DURATIONS:
+            fields[f"{option}_ms"] = parse_duration_ms(str(value), f"--{option.replace('_', '-')}")
+        else:
+            fields[option] = value.value if isinstance(value, enum.Enum) else value
+    return fields
+
+
+class Managed:
+    """One entity, or one that is to be, as a command manages it. `place` is its name, behind those of its parents."""
+
+    def __init__(self, noun: str, *place: str) -> None:
+        self.noun = noun
+        *self._parents, self.name = place
+        self.title = _TITLES[noun].format(*place)
+
+    def create(self, fields: EntityFields, connection_string: str | None) -> EntityFields:
+        with management(connection_string, self.noun) as client:
+            return self._collection(client).create(self.name, fields)
+
+    def update(self, fields: EntityFields, example: str, connection_string: str | None) -> EntityFields:
+        if not fields:
+            raise CommandFailed(f"nothing to change about {self.name!r}: name a setting, such as {example}")
+        with management(connection_string, self.noun) as client:
+            return self._collection(client).update(self.name, fields)
+
+    def show(self, connection_string: str | None) -> EntityFields:
+        with management(connection_string, self.noun) as client:
+            return self._collection(client).show(self.name)
+
+    def delete(self, connection_string: str | None, as_json: bool) -> None:
+        with management(connection_string, self.noun) as client:
+            self._collection(client).delete(self.name)
+        names = {**dict(zip(("topic_name", "subscription_name"), self._parents, strict=False)), "name": self.name}
+        print_done(f"deleted the {self.title}", {**names, "is_deleted": True}, as_json)
+
+    def _collection(self, client: ManagementClient) -> Collection:
+        return client.collection(self.noun, *self._parents)
+
+
+# --- what is printed ------------------------------------------------------------------------------------------------
+
+
+def print_done(sentence: str, value: dict[str, Any], as_json: bool) -> None:
+    typer.echo(json.dumps(value) if as_json else sentence)
+
+
+def print_entities(
+    noun: str, entities: list[EntityFields], columns: dict[str, str], as_json: bool, to_create: str
+) -> None:
+    """A table with their names, their status and these counts, by their headings; or what to do if there are none."""
+    if as_json:
+        typer.echo(json.dumps({f"{noun}s": entities}))
+        return
+    if not entities:
+        typer.echo(f"There are no {noun}s. `{to_create}` makes one.")
+        return
+    table = Table(box=None, pad_edge=False)
+    table.add_column(noun, overflow="fold")
+    table.add_column("status", no_wrap=True)
+    for heading in columns:
+        table.add_column(heading, justify="right", no_wrap=True)
+    for entity in entities:
+        table.add_row(entity["name"], entity["status"], *(f"{entity[field]:,}" for field in columns.values()))
+    Console(markup=False).print(table)
+
+
+def print_properties(properties: dict[str, Any], as_json: bool) -> None:
+    """One to a line, its name and its value."""
+    if as_json:
+        typer.echo(json.dumps(properties))
+        return
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for field, value in properties.items():
+        table.add_row(*_row(field, value))
+    # Metadata is the user's text, in which brackets are no markup.
+    Console(markup=False).print(table)
+
+
+def _row(field: str, value: object) -> tuple[str, str]:
+    """A property in words: its unit moves from the name to the value."""
+    if field.endswith("_at_ms") and isinstance(value, int):
+        return _label(field.removesuffix("_ms")), f"{datetime.fromtimestamp(value / 1_000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    if field.endswith("_ms") and (value is None or isinstance(value, int)):
+        return _label(field.removesuffix("_ms")), duration_text(value)
+    if isinstance(value, bool):
+        return _label(field), "yes" if value else "no"
+    if isinstance(value, int):
+        return _label(field), f"{value:,}"
+    return _label(field), "-" if value is None else str(value)
+
+
+def _label(field: str) -> str:
+    return field.replace("_", " ")

@@ -1,0 +1,82 @@
+"""What every handler needs of the broker: the namespace that a request is for, and who is let in."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
+from typing import Final, Protocol, TypeVar
+
+from aiohttp import web
+
+from tandem.auth import Right
+from tandem.clock import Clock
+from tandem.engine.namespace import Namespace
+from tandem.management.access import Judges, require_right
+from tandem.server.directory import Directory
+from tandem.server.hosted_namespace import HostedNamespace
+from tandem.server.throttle import MANAGEMENT_CREDITS, MESSAGE_CREDITS
+from tandem.server.tracking import Tracker
+
+__all__ = ["Gate", "ManagedBroker"]
+
+Result = TypeVar("Result")
+
+# The namespace of the request that is being handled: each is handled in a task of its own.
+_namespace: Final[ContextVar[HostedNamespace]] = ContextVar("namespace")
+
+
+class ManagedBroker(Protocol):
+    """What the API needs of a broker."""
+
+    @property
+    def http(self) -> web.Application:
+        """The application of every port. Routes can be added until the broker starts."""
+
+    @property
+    def directory(self) -> Directory:
+        """Its namespaces."""
+
+
+class Gate:
+    """Between requests and namespaces: which it is, whether they may, and how many there were."""
+
+    def __init__(self, broker: ManagedBroker, clock: Clock) -> None:
+        self._directory = broker.directory
+        self._clock = clock
+        self.request_count = 0
+
+    @web.middleware
+    async def choose_namespace(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """By the host that the request is for."""
+        _namespace.set(self._directory.find(request.host))
+        return await handler(request)
+
+    @property
+    def tracker(self) -> Tracker:
+        return _namespace.get().tracker
+
+    def now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    def admit(self, request: web.Request, entity: str, right: Right | None, token: str | None = None) -> None:
+        """Refuse a request whose token does not have the right to an entity; with None any right will do.
+
+        The token is that of the Authorization header, unless another one is given.
+        """
+        self.request_count += 1
+        namespace = _namespace.get()
+        judges = Judges(namespace.key_ring, namespace.jwt, self._clock.now_ms() // 1_000)
+        require_right(request, entity, right, judges, token)
+
+    def throttle(self) -> None:
+        """Pay for one operation, or raise ServerBusy."""
+        _namespace.get().throttle.take(MANAGEMENT_CREDITS, self._clock.now_ms())
+
+    def throttle_message(self, *, is_partitioned: bool) -> None:
+        """Pay for one message, or raise ServerBusy."""
+        _namespace.get().throttle.take(MESSAGE_CREDITS, self._clock.now_ms(), is_partitioned=is_partitioned)
+
+    async def perform(self, function: Callable[[Namespace], Result]) -> Result:
+        return await _namespace.get().perform(function)

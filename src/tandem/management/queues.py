@@ -1,0 +1,76 @@
+"""Queues over HTTP."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tandem.engine.description import QueueDescription
+from tandem.engine.namespace import Namespace
+from tandem.engine.queue import Queue
+from tandem.engine.topic import Topic
+from tandem.errors import NotFound
+from tandem.management.handlers import Fields, Handlers, Names
+
+__all__ = ["QueueHandlers", "queue_fields", "time_fields"]
+
+
+class QueueHandlers(Handlers[Queue]):
+    """`/api/queues`"""
+
+    plural: ClassVar[str] = "queues"
+
+    def all(self, namespace: Namespace, names: Names) -> list[Queue]:
+        return namespace.queues
+
+    def find(self, namespace: Namespace, names: Names) -> Queue:
+        queue = namespace.find(names["name"])
+        # To the engine a topic is a queue of a kind; here it has a path of its own.
+        if queue is None or isinstance(queue, Topic):
+            raise NotFound(f"The messaging entity '{names['name']}' could not be found.")
+        return queue
+
+    def make(self, namespace: Namespace, names: Names, fields: Fields) -> Queue:
+        return namespace.create_queue(QueueDescription.from_fields({**fields, **names}))
+
+    def change(self, namespace: Namespace, entity: Queue, fields: Fields) -> Queue:
+        namespace.update_queue(entity, QueueDescription.from_fields({**entity.description.to_fields(), **fields}))
+        return entity
+
+    def remove(self, namespace: Namespace, entity: Queue) -> None:
+        namespace.delete(entity)
+
+    def fields(self, entity: Queue) -> Fields:
+        return queue_fields(entity)
+
+
+def queue_fields(queue: Queue) -> Fields:
+    """The settings of a queue or a subscription, its counts, and its times."""
+    main = queue.main
+    dead_letter_count = queue.dead_letter_queue.active_count + queue.dead_letter_queue.deferred_count
+    transfer_dead_letter_count = (
+        queue.transfer_dead_letter_queue.active_count + queue.transfer_dead_letter_queue.deferred_count
+    )
+    counts = {
+        "active_message_count": main.active_count,
+        "dead_letter_message_count": dead_letter_count,
+        "scheduled_message_count": main.scheduled_count,
+        "deferred_message_count": main.deferred_count,
+        # Messages on their way to where they are forwarded: here they are never under way, but there at once.
+        "transfer_message_count": 0,
+        "transfer_dead_letter_message_count": transfer_dead_letter_count,
+    }
+    return {
+        **queue.description.to_fields(),
+        **counts,
+        "message_count": sum(counts.values()),
+        "size_in_bytes": queue.size_bytes,
+        **time_fields(queue),
+    }
+
+
+def time_fields(queue: Queue) -> Fields:
+    return {
+        "created_at_ms": queue.created_at_ms,
+        "updated_at_ms": queue.updated_at_ms,
+        "accessed_at_ms": queue.accessed_at_ms,
+    }
