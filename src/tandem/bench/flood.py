@@ -211,7 +211,7 @@ async def flood(job: Job) -> dict[str, float]:
         sides += [receiving() for _ in range(job.connections)]
     if job.mode in ("send", "both"):
         sent = Progress(job.count)
-        payload = durable(b"x" * job.body_bytes)
+        payload = durable(b"x" * job.body_bytes, job.properties)
         shares = {address: _split(count, job.connections) for address, count in per_address.items()}
         for number in range(job.connections):
             share = {address: parts[number] for address, parts in shares.items()}

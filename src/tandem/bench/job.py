@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -44,15 +44,17 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     # Completions are confirmed by the broker (rcv-settle-mode second), as the official SDKs ask for.
     is_confirmed: bool = False
     rate_per_second: int = 0
+    # Application properties of every message that is sent.
+    properties: dict[str, str] = {}
 
 
 def settings(peer: Peer, name: str) -> Settings:
     return Settings(f"bench-{name}", hostname=peer.host, user=peer.user, password=peer.password)
 
 
-def durable(body: bytes) -> bytes:
+def durable(body: bytes, properties: Mapping[str, str] | None = None) -> bytes:
     """RabbitMQ keeps on disk only what says so itself; Tandem keeps everything."""
-    return encode_message(header=Header(durable=True), data=body)
+    return encode_message(header=Header(durable=True), application_properties=properties or None, data=body)
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
