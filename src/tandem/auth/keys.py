@@ -103,6 +103,14 @@ class AuthorizationRule:
             "scope": self.scope,
         }
 
+    @staticmethod
+    def from_dict(value: object) -> AuthorizationRule:
+        """The opposite of `to_dict`. ConfigurationError names the field that is wrong."""
+        try:
+            return _rule(value)
+        except ArgumentError as error:
+            raise ConfigurationError(str(error)) from error
+
     def __repr__(self) -> str:
         # Without the keys: what is printed is logged sooner or later.
         return f"AuthorizationRule({self.name!r}, {self.rights!r}, scope={self.scope!r})"
@@ -139,6 +147,12 @@ class KeyRing:
             del self._rules[key]
         return was_there
 
+    def replace_entity(self, entity: str, rules: list[AuthorizationRule]) -> None:
+        """These are the rules of an entity from now on, and no others."""
+        self.remove_entity(entity)
+        for rule in rules:
+            self.put(rule)
+
     def remove_entity(self, entity: str) -> None:
         """Forget the rules of a deleted entity: one made later under its name must not inherit them."""
         self._rules.pop(parse_address(entity).resource, None)
@@ -164,32 +178,32 @@ class KeyRing:
         if not isinstance(rules, list):
             raise ConfigurationError("the key ring must be an object with a list of rules")
         try:
-            return KeyRing([_rule(number, rule) for number, rule in enumerate(rules)])
+            return KeyRing([_rule(rule, f"rules[{number}]") for number, rule in enumerate(rules)])
         except ArgumentError as error:
             raise ConfigurationError(f"the key ring: {error}") from error
 
 
-def _rule(number: int, value: object) -> AuthorizationRule:
+def _rule(value: object, where: str = "the rule") -> AuthorizationRule:
     if not isinstance(value, dict):
-        raise ConfigurationError(f"the key ring: rules[{number}] must be an object")
+        raise ArgumentError(f"{where} must be an object")
     texts: list[str] = []
     for field in ("name", "primary_key", "secondary_key", "scope"):
         text = value.get(field, "")
         if not isinstance(text, str):
-            raise ConfigurationError(f"the key ring: rules[{number}].{field} must be a string")
+            raise ArgumentError(f"{where}.{field} must be a string")
         texts.append(text)
     name, primary_key, secondary_key, scope = texts
-    return AuthorizationRule(name, _rights(number, value.get("rights")), primary_key, secondary_key, scope)
+    return AuthorizationRule(name, _rights(value.get("rights"), where), primary_key, secondary_key, scope)
 
 
-def _rights(number: int, names: object) -> Right:
+def _rights(names: object, where: str) -> Right:
     if not isinstance(names, list):
-        raise ConfigurationError(f"the key ring: rules[{number}].rights must be a list")
+        raise ArgumentError(f"{where}.rights must be a list")
     rights = NO_RIGHTS
     for name in names:
         right = _NAMES.get(name) if isinstance(name, str) else None
         if right is None:
-            raise ConfigurationError(f"the key ring: rules[{number}].rights: {name!r} is none of {', '.join(_NAMES)}")
+            raise ArgumentError(f"{where}.rights: {name!r:.80} is none of {', '.join(_NAMES)}")
         rights |= right
     return rights
 

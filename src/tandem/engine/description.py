@@ -11,8 +11,9 @@ import enum
 from typing import Final
 
 from tandem.addresses import validate_entity_name
+from tandem.auth.keys import MAX_RULES_PER_SCOPE, AuthorizationRule
 from tandem.engine.message import NEVER_MS
-from tandem.errors import ArgumentError, ArgumentOutOfRange
+from tandem.errors import ArgumentError, ArgumentOutOfRange, ConfigurationError
 from tandem.limits import (
     MAX_DELIVERY_COUNT,
     MAX_DUPLICATE_WINDOW_MS,
@@ -51,6 +52,7 @@ class QueueDescription:
     """The chosen properties of one queue. None as a time means never."""
 
     __slots__ = (
+        "authorization_rules",
         "auto_delete_on_idle_ms",
         "dead_lettering_on_message_expiration",
         "default_message_time_to_live_ms",
@@ -89,6 +91,7 @@ class QueueDescription:
         forward_dead_lettered_messages_to: str | None = None,
         user_metadata: str | None = None,
         max_message_size_in_kilobytes: int = _DEFAULT_MAX_MESSAGE_SIZE_KILOBYTES,
+        authorization_rules: list[AuthorizationRule] | None = None,
     ) -> None:
         self.name = name
         self.lock_duration_ms = lock_duration_ms
@@ -107,6 +110,8 @@ class QueueDescription:
         self.forward_dead_lettered_messages_to = forward_dead_lettered_messages_to or None
         self.user_metadata = user_metadata
         self.max_message_size_in_kilobytes = max_message_size_in_kilobytes
+        # Rules for this entity alone. In a description that changes another, None leaves them as they are.
+        self.authorization_rules = authorization_rules
         self._check()
 
     def _check(self) -> None:
@@ -130,6 +135,11 @@ class QueueDescription:
         if self.user_metadata is not None and len(self.user_metadata) > MAX_USER_METADATA_CHARACTERS:
             raise ArgumentOutOfRange(
                 f"user_metadata has {len(self.user_metadata)} characters; at most {MAX_USER_METADATA_CHARACTERS} are "
+                "allowed"
+            )
+        if self.authorization_rules is not None and len(self.authorization_rules) > MAX_RULES_PER_SCOPE:
+            raise ArgumentOutOfRange(
+                f"authorization_rules has {len(self.authorization_rules)} rules; at most {MAX_RULES_PER_SCOPE} are "
                 "allowed"
             )
         if self.requires_session and self.forward_to is not None:
@@ -174,7 +184,7 @@ class QueueDescription:
         return self.status is EntityStatus.ACTIVE or self.status is EntityStatus.SEND_DISABLED
 
     def to_fields(self) -> dict[str, object]:
-        """Plain values by name: what is stored, and what the management API shows."""
+        """Plain values by name: what the management API shows. Keys are not for everybody who may look."""
         return {
             "name": self.name,
             "lock_duration_ms": self.lock_duration_ms,
@@ -195,6 +205,13 @@ class QueueDescription:
             "max_message_size_in_kilobytes": self.max_message_size_in_kilobytes,
         }
 
+    def stored_fields(self) -> dict[str, object]:
+        """What is stored: the same, and the keys."""
+        fields = self.to_fields()
+        if self.authorization_rules:
+            fields["authorization_rules"] = [rule.to_dict() for rule in self.authorization_rules]
+        return fields
+
     @staticmethod
     def from_fields(fields: dict[str, object]) -> QueueDescription:
         """The opposite. An unknown name or a value of the wrong type raises ArgumentError, which names the field."""
@@ -202,7 +219,7 @@ class QueueDescription:
         return QueueDescription(**values)  # type: ignore[arg-type] # every type was checked against _FIELD_TYPES
 
 
-_TYPE_NAMES: Final[dict[type, str]] = {int: "a whole number", bool: "true or false", str: "a text"}
+_TYPE_NAMES: Final[dict[type, str]] = {int: "a whole number", bool: "true or false", str: "a text", list: "a list"}
 
 _FIELD_TYPES: Final[FieldTypes] = {
     "name": (str, False),
@@ -222,6 +239,7 @@ _FIELD_TYPES: Final[FieldTypes] = {
     "forward_dead_lettered_messages_to": (str, True),
     "user_metadata": (str, True),
     "max_message_size_in_kilobytes": (int, False),
+    "authorization_rules": (list, True),
 }
 
 
@@ -243,7 +261,20 @@ def checked_fields(
         raise ArgumentError(f"name is missing: a {kind} needs one")
     values = {**defaults, **fields}
     values["status"] = status_of(values["status"])
+    rules = values.get("authorization_rules")
+    if isinstance(rules, list):
+        values["authorization_rules"] = [_authorization_rule(str(values["name"]), rule) for rule in rules]
     return values
+
+
+def _authorization_rule(name: str, fields: object) -> AuthorizationRule:
+    """A rule of the entity of this name, whatever it says itself."""
+    if not isinstance(fields, dict):
+        raise ArgumentError(f"authorization_rules must hold objects, got {fields!r:.80}")
+    try:
+        return AuthorizationRule.from_dict({**fields, "scope": name})
+    except ConfigurationError as error:
+        raise ArgumentError(f"authorization_rules: {error}") from None
 
 
 def status_of(text: object) -> EntityStatus:

@@ -13,6 +13,7 @@ from collections.abc import Collection
 from typing import Final
 
 from tandem.addresses import Address, split_subscription, subscription_path
+from tandem.auth.keys import KeyRing
 from tandem.engine.description import QueueDescription
 from tandem.engine.effects import DropQueue, Effects
 from tandem.engine.message import BrokeredMessage
@@ -25,7 +26,7 @@ from tandem.engine.timers import Timers
 from tandem.engine.topic import Topic
 from tandem.engine.topic_description import TopicDescription
 from tandem.engine.transactions import Transactions
-from tandem.errors import ArgumentError, EntityAlreadyExists, NotFound, QuotaExceeded
+from tandem.errors import ArgumentError, EntityAlreadyExists, NotFound, ProtocolError, QuotaExceeded
 from tandem.ids import Nonces
 from tandem.limits import MAX_ENTITIES, MAX_SUBSCRIPTIONS_PER_TOPIC
 from tandem.rules import TrueFilter
@@ -47,6 +48,7 @@ class Namespace:
         "_to_pump",
         "effects",
         "is_disk_full",
+        "key_ring",
         "name",
         "nonces",
         "now_ms",
@@ -54,8 +56,10 @@ class Namespace:
         "transactions",
     )
 
-    def __init__(self, name: str, nonces: Nonces, now_ms: int) -> None:
+    def __init__(self, name: str, nonces: Nonces, now_ms: int, key_ring: KeyRing | None = None) -> None:
         self.name = name
+        # The rules of the namespace, which are handed in, and those of its entities.
+        self.key_ring = key_ring if key_ring is not None else KeyRing()
         self.nonces = nonces
         self.now_ms = now_ms
         self.effects = Effects()
@@ -174,6 +178,8 @@ class Namespace:
         else:
             self._by_path[queue.name.lower()] = queue
         self._by_number[queue.number] = queue
+        if queue.authorization_rules:
+            self.key_ring.replace_entity(queue.name, queue.authorization_rules)
         self._next_number = max(self._next_number, queue.number + 1)
         queue.watch_idle()
 
@@ -200,8 +206,13 @@ class Namespace:
         subscription = self._create(description)
         assert isinstance(subscription, Subscription)
         topic.touch()
-        for rule in rules if rules is not None else [Rule(DEFAULT_RULE, TrueFilter(), None, self.now_ms)]:
-            subscription.add_rule(rule)
+        try:
+            for rule in rules if rules is not None else [Rule(DEFAULT_RULE, TrueFilter(), None, self.now_ms)]:
+                subscription.add_rule(rule)
+        except ProtocolError:
+            # With all its rules or not at all.
+            self.delete(subscription)
+            raise
         return subscription
 
     def _create(self, description: QueueDescription) -> Queue:
@@ -237,7 +248,10 @@ class Namespace:
                     f"it is {before[field]!r}, asked for was {after[field]!r}."
                 )
         self._check_forwarding(description)
+        rules = description.authorization_rules
         queue.update(description)
+        if rules is not None:
+            self.key_ring.replace_entity(queue.name, rules)
 
     def _check_forwarding(self, description: QueueDescription) -> None:
         for field, target in (
@@ -264,6 +278,8 @@ class Namespace:
         else:
             del self._by_path[queue.name.lower()]
         del self._by_number[queue.number]
+        # One made later under the same name must not inherit them.
+        self.key_ring.remove_entity(queue.name)
         self.effects.changes.append(DropQueue(queue.number))
         # Counts of the last moments would bring the stream's row back.
         for subqueue in queue.subqueues():

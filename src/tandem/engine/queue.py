@@ -10,6 +10,7 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 from tandem.addresses import SubQueue as SubQueueKind
+from tandem.auth.keys import AuthorizationRule
 from tandem.engine.description import QueueDescription
 from tandem.engine.effects import ForgetDuplicates, PutQueue
 from tandem.engine.intake import Draft, message_id_of, partition_of, read_transfer, session_id_of
@@ -108,6 +109,11 @@ class Queue:
         """What the service calls it in its messages."""
         return self.description.kind.capitalize()
 
+    @property
+    def authorization_rules(self) -> list[AuthorizationRule]:
+        """Who else than the rules of the namespace may use it."""
+        return self.description.authorization_rules or []
+
     def subqueue(self, kind: SubQueueKind) -> SubQueue:
         if kind is SubQueueKind.NONE:
             return self.main
@@ -168,9 +174,7 @@ class Queue:
             if draft.duplicate_key is not None:
                 window_ms = self.description.duplicate_detection_history_time_window_ms
                 message.duplicate_keys = [(self.number, draft.duplicate_key, window_ms)]
-                self._last_id_at_ms = self.namespace.now_ms
-                if self.forget_at_ms == NEVER_MS:
-                    self._forget_later()
+                self._expect_to_forget()
             if self.description.enable_partitioning:
                 message.partition = self._partition(draft.partition_key)
             if draft.destination is not None:
@@ -274,6 +278,7 @@ class Queue:
             if message_id is not None:
                 window_ms = description.duplicate_detection_history_time_window_ms
                 message.duplicate_keys = [*(message.duplicate_keys or []), (self.number, message_id, window_ms)]
+                self._expect_to_forget()
 
     def place_dead(self, message: BrokeredMessage, row: int, properties: dict[str, object]) -> None:
         """A message that came to this queue and cannot go on."""
@@ -381,6 +386,8 @@ class Queue:
         self.accessed_at_ms = self.namespace.now_ms
 
     def update(self, description: QueueDescription) -> None:
+        if description.authorization_rules is None:
+            description.authorization_rules = self.description.authorization_rules
         self.description = description
         self.updated_at_ms = self.namespace.now_ms
         self.record()
@@ -401,7 +408,7 @@ class Queue:
             PutQueue(
                 self.number,
                 self.description.kind,
-                self.description.to_fields(),
+                self.description.stored_fields(),
                 self.created_at_ms,
                 self.updated_at_ms,
             )
@@ -415,6 +422,8 @@ class Queue:
             self.forget_at_ms = NEVER_MS
             if before_ms < self._last_id_at_ms:
                 self._forget_later()
+        # Something nearer may have woken us.
+        self.main.wake_at(self.forget_at_ms)
         idle_ms = self.description.auto_delete_on_idle_ms
         if idle_ms is not None:
             if self.is_in_use:
@@ -429,6 +438,12 @@ class Queue:
     def is_in_use(self) -> bool:
         """Somebody receives, or will: a queue with receivers or scheduled messages is not idle."""
         return self.main.scheduled_count > 0 or any(one.consumers for one in self.subqueues())
+
+    def _expect_to_forget(self) -> None:
+        """A message id will be remembered."""
+        self._last_id_at_ms = self.namespace.now_ms
+        if self.forget_at_ms == NEVER_MS:
+            self._forget_later()
 
     def _forget_later(self) -> None:
         if self.description.requires_duplicate_detection:

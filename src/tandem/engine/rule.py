@@ -12,7 +12,7 @@ from tandem.errors import ArgumentError
 from tandem.rules import CorrelationFilter, FalseFilter, Filter, SqlAction, SqlFilter, TrueFilter
 from tandem.rules.values import DateTime, TimeSpan, rule_value
 
-__all__ = ["CORRELATION_FIELDS", "Rule", "correlation_texts", "sql_filter"]
+__all__ = ["CORRELATION_FIELDS", "Rule", "correlation_texts", "sql_filter", "typed_values"]
 
 # The system properties that a correlation filter can compare, by the names of its parameters.
 CORRELATION_FIELDS: Final = (
@@ -105,7 +105,9 @@ def _filter_of(fields: Mapping[str, object]) -> Filter:
     kind = fields.get("kind")
     if kind == "sql":
         _check_names("filter", fields, ("kind", "expression", "parameters"))
-        return sql_filter(_text("filter.expression", fields.get("expression")), _values("filter.parameters", fields))
+        return sql_filter(
+            _text("filter.expression", fields.get("expression")), typed_values("filter.parameters", fields)
+        )
     if kind == "correlation":
         _check_names("filter", fields, ("kind", "properties", *CORRELATION_FIELDS))
         return CorrelationFilter(
@@ -117,7 +119,7 @@ def _filter_of(fields: Mapping[str, object]) -> Filter:
             session_id=_optional_text("filter.session_id", fields.get("session_id")),
             reply_to_session_id=_optional_text("filter.reply_to_session_id", fields.get("reply_to_session_id")),
             content_type=_optional_text("filter.content_type", fields.get("content_type")),
-            properties=_values("filter.properties", fields),
+            properties=typed_values("filter.properties", fields),
         )
     if kind == "true":
         return TrueFilter()
@@ -128,7 +130,7 @@ def _filter_of(fields: Mapping[str, object]) -> Filter:
 
 def _action_of(fields: Mapping[str, object]) -> SqlAction:
     _check_names("action", fields, ("expression", "parameters"))
-    return SqlAction(_text("action.expression", fields.get("expression")), _values("action.parameters", fields))
+    return SqlAction(_text("action.expression", fields.get("expression")), typed_values("action.parameters", fields))
 
 
 def _check_names(what: str, fields: Mapping[str, object], known: tuple[str, ...]) -> None:
@@ -176,7 +178,7 @@ def _plain(value: object) -> object:
     return value
 
 
-def _values(field: str, fields: Mapping[str, object]) -> dict[str, object]:
+def typed_values(field: str, fields: Mapping[str, object]) -> dict[str, object]:
     """The map of values under the last part of the field's name."""
     values = fields.get(field.rpartition(".")[2])
     if values is None:

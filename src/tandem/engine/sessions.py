@@ -213,7 +213,7 @@ class Sessions:
             by = len(state or b"") - len(old or b"")
             effects = subqueue.namespace.effects
             effects.stream_change(subqueue.stream).size_bytes += by
-            subqueue.size_bytes += by
+            subqueue.grow(by)
             effects.changes.append(SetSessionState(subqueue.stream, session_id, state, subqueue.namespace.now_ms))
             effects.reply(asker, None)
 

@@ -147,11 +147,14 @@ class SubQueue:
             self.deferred_count += by
         else:
             self.scheduled_count += by
-        held_bytes = by * message.held_bytes
-        self.size_bytes += held_bytes
+        self.grow(by * message.held_bytes)
+
+    def grow(self, by_bytes: int) -> None:
+        """What a subscription holds for itself is part of the size of its topic."""
+        self.size_bytes += by_bytes
         topic = self.queue.topic
         if topic is not None:
-            topic.subscription_bytes += held_bytes
+            topic.subscription_bytes += by_bytes
 
     def _change(self) -> StreamChange:
         return self.namespace.effects.stream_change(self.stream)

@@ -112,8 +112,16 @@ class Subscription(Queue):
     def replace_rule(self, rule: Rule) -> None:
         """The same name, another filter or action; in one step, so that no message falls between the two."""
         old = self.rule(rule.name)
+        # One spelling of the name: rules are stored by it.
+        rule.name = old.name
         rule.created_at_ms = old.created_at_ms
         self.parent.selector.remove(self, old)
+        del self.rules[old.name.lower()]
+        try:
+            self._check_count(rule)
+        except QuotaExceeded:
+            self.restore_rule(old)
+            raise
         self.restore_rule(rule)
         self.touch()
         effects = self.namespace.effects

@@ -21,6 +21,7 @@ from tandem.engine.message import NEVER_MS, SCHEDULED, Admission, BrokeredMessag
 from tandem.engine.queue import NO_SESSION, Queue
 from tandem.engine.rule import Rule
 from tandem.engine.selector import Selection, Selector
+from tandem.engine.topic_description import TopicDescription
 from tandem.limits import MAX_PAGE_MESSAGES
 from tandem.rules import RuleEvaluationError, Subject, apply_changes
 
@@ -54,8 +55,15 @@ class Topic(Queue):
         super().__init__(namespace, number, description, created_at_ms)
 
     @property
+    def topic_description(self) -> TopicDescription:
+        description = self.description
+        assert isinstance(description, TopicDescription)
+        return description
+
+    @property
     def size_bytes(self) -> int:
-        return self.main.size_bytes + self.subscription_bytes + self.pending_bytes
+        own_bytes = self.main.size_bytes + self.transfer_dead_letter_queue.size_bytes
+        return own_bytes + self.subscription_bytes + self.pending_bytes
 
     @property
     def is_in_use(self) -> bool:

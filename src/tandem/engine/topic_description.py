@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tandem.auth.keys import AuthorizationRule
 from tandem.engine.description import EntityStatus, FieldTypes, QueueDescription, checked_fields
 from tandem.errors import ArgumentError
 
@@ -29,6 +30,7 @@ class TopicDescription(QueueDescription):
         support_ordering: bool = False,
         user_metadata: str | None = None,
         max_message_size_in_kilobytes: int = 256,
+        authorization_rules: list[AuthorizationRule] | None = None,
     ) -> None:
         # Kept for those who ask for it; messages of a topic keep their order in any case.
         self.support_ordering = support_ordering
@@ -44,6 +46,7 @@ class TopicDescription(QueueDescription):
             enable_partitioning=enable_partitioning,
             user_metadata=user_metadata,
             max_message_size_in_kilobytes=max_message_size_in_kilobytes,
+            authorization_rules=authorization_rules,
         )
         if status is EntityStatus.RECEIVE_DISABLED:
             raise ArgumentError(
@@ -62,7 +65,7 @@ class TopicDescription(QueueDescription):
     def to_fields(self) -> dict[str, object]:
         fields = super().to_fields()
         fields["support_ordering"] = self.support_ordering
-        return {field: fields[field] for field in _FIELD_TYPES}
+        return {field: fields[field] for field in _FIELD_TYPES if field in fields}
 
     @staticmethod
     def from_fields(fields: dict[str, object]) -> TopicDescription:
@@ -84,4 +87,5 @@ _FIELD_TYPES: Final[FieldTypes] = {
     "support_ordering": (bool, False),
     "user_metadata": (str, True),
     "max_message_size_in_kilobytes": (int, False),
+    "authorization_rules": (list, True),
 }

@@ -49,7 +49,8 @@ from tandem.server.nodes.management import ManagementLink
 from tandem.server.nodes.responses import ResponseLink
 
 if TYPE_CHECKING:
-    from tandem.server.services import Services
+    from tandem.server.directory import Directory
+from tandem.server.services import Services
 
 __all__ = ["Peer"]
 
@@ -69,9 +70,11 @@ Node = Ingress | Egress | CbsLink | ManagementLink | CoordinatorLink | ResponseL
 class Peer:
     """The application behind one connection."""
 
-    def __init__(self, services: Services) -> None:
-        self.services = services
-        self.tracker = services.tracker
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+        # Until the client says which namespace it means.
+        self.services: Services = directory.default.services
+        self.tracker = self.services.tracker
         self.endpoint: Endpoint = cast("Endpoint", None)
         self.claims = ClaimSet()
         self.response_links: list[ResponseLink] = []
@@ -150,12 +153,13 @@ class Peer:
         elif isinstance(event, ConnectionClosed | ConnectionFailed):
             self._close_all()
         elif isinstance(event, ConnectionOpened):
-            pass
+            self._choose_namespace(event.open.hostname)
 
     # --- who it is ------------------------------------------------------------------------------------------
 
     def _authenticate(self, event: AuthenticationRequested) -> None:
         connection = self.endpoint.connection
+        self._choose_namespace(event.hostname)
         if event.mechanism == PLAIN:
             try:
                 for claims in login(event.user or "", event.password or "", self.services.key_ring):
@@ -166,6 +170,16 @@ class Peer:
         connection.accept_authentication()
         # What came behind the request was kept back until now.
         self._handle(connection.receive(b"", self.endpoint.now_ms()))
+
+    def _choose_namespace(self, host: str | None) -> None:
+        """The client says which host it means, in its SASL init and again in its open. Who has proven something to one
+        namespace stays there."""
+        services = self._directory.find(host).services
+        if host and not self._is_authenticated and services is not self.services:
+            self.services.unwatch(self)
+            self.services = services
+            self.tracker = services.tracker
+            services.watch(self)
 
     def put_claims(self, claims: Claims) -> None:
         self.claims.put(claims)

@@ -259,11 +259,15 @@ class MemoryStore:
             assert message.stored is not None
             self._insert(number, message.sequence_number, _keep(message, message.stored))
         for entry in effects.changes:
-            self._write_change(entry, shared_bytes)
+            self._write_change(entry)
         for row in effects.removed:
             self._remove(row)
         for body_number, count in effects.released.items():
             self._release(body_number, count, shared_bytes)
+        for entry in effects.changes:
+            # After all that its messages were released for: the rest goes with the queue.
+            if isinstance(entry, DropQueue):
+                self._drop_queue(entry.number, shared_bytes)
         for number, by_bytes in shared_bytes.items():
             added.setdefault(number, StreamChange()).size_bytes += by_bytes
         for number, decided in effects.streams.items():
@@ -320,7 +324,7 @@ class MemoryStore:
                 self._set(seen, key, at_ms)
         return is_new
 
-    def _write_change(self, change: Change, shared_bytes: dict[int, int]) -> None:
+    def _write_change(self, change: Change) -> None:
         if isinstance(change, SetState):
             self._set_state(change)
         elif isinstance(change, Move):
@@ -345,20 +349,21 @@ class MemoryStore:
             seen = self._duplicates.get(change.queue_number, {})
             for key in [key for key, seen_at_ms in seen.items() if seen_at_ms <= change.before_ms]:
                 self._delete(seen, key)
-        elif isinstance(change, DropQueue):
-            self._delete(self._queues, change.number)
-            self._delete(self._duplicates, change.number)
-            for rule_key in [one for one in self._rules if one[0] == change.number]:
-                self._delete(self._rules, rule_key)
-            first = change.number * STREAMS_PER_QUEUE
-            for number in range(first, first + STREAMS_PER_QUEUE):
-                dropped = self._streams.get(number)
-                for one in dropped.messages.values() if dropped is not None else ():
-                    if one.body_number:
-                        self._release(one.body_number, 1, shared_bytes)
-                self._delete(self._streams, number)
-                self._delete(self._counts, number)
-                self._set(self._dropped, number, True)
+
+    def _drop_queue(self, queue_number: int, shared_bytes: dict[int, int]) -> None:
+        self._delete(self._queues, queue_number)
+        self._delete(self._duplicates, queue_number)
+        for rule_key in [one for one in self._rules if one[0] == queue_number]:
+            self._delete(self._rules, rule_key)
+        first = queue_number * STREAMS_PER_QUEUE
+        for number in range(first, first + STREAMS_PER_QUEUE):
+            dropped = self._streams.get(number)
+            for one in dropped.messages.values() if dropped is not None else ():
+                if one.body_number:
+                    self._release(one.body_number, 1, shared_bytes)
+            self._delete(self._streams, number)
+            self._delete(self._counts, number)
+            self._set(self._dropped, number, True)
 
     def _set_state(self, change: SetState) -> None:
         stream = self._streams.get(change.row >> SEQUENCE_BITS)

@@ -163,12 +163,6 @@ class _Written:
         self.shared_bytes: dict[int, int] = {}
 
 
-def _bytes_only(by_bytes: int) -> StreamChange:
-    change = StreamChange()
-    change.size_bytes = by_bytes
-    return change
-
-
 class SqliteStore:
     """A data directory. `free_bytes` tells the free space of its disk, and is a parameter for tests."""
 
@@ -255,10 +249,12 @@ class SqliteStore:
     def _sweep_from(self, number: int) -> None:
         """New queues get the numbers after the last one: nothing of a deleted queue may wait for them there."""
         first = number * STREAMS_PER_QUEUE
-        for stream in sorted(stream for stream in self._dropped if stream >= first):
+        streams = sorted(stream for stream in self._dropped if stream >= first)
+        for stream in streams:
             while self._sweep_stream(stream):
                 pass
-            self._dropped.discard(stream)
+        # Not before: what subscriptions held is counted to their topic, which went with them.
+        self._dropped.difference_update(streams)
 
     def setting(self, name: str) -> str | None:
         """A value kept beside the messages, such as the keys of the namespace."""
@@ -652,8 +648,11 @@ class SqliteStore:
         freed: dict[int, int] = {}
         self._release(released, freed)
         for stream, by_bytes in freed.items():
-            if stream not in self._dropped:
-                self._count(stream, None, _bytes_only(by_bytes))
+            if stream in self._dropped:
+                continue
+            # A topic may be gone, and swept before its subscriptions are: nobody counts for it any more.
+            self._execute("UPDATE stream SET size_bytes = size_bytes + ? WHERE stream = ?", (by_bytes, stream))
+            if self._connection.changes():
                 self._swept_bytes[stream] = self._swept_bytes.get(stream, 0) + by_bytes
 
     def _give_back_pages(self) -> bool:

@@ -1,0 +1,36 @@
+"""Which of its namespaces a broker means by a host name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from tandem.server.hosted_namespace import HostedNamespace
+
+__all__ = ["Directory"]
+
+# What may stand behind the name of a namespace in the name of a host. Of other hosts nothing is known, so that whatever
+# name a machine has, its default namespace is found under it.
+_DOMAINS: Final = (".servicebus.windows.net", ".localhost")
+
+
+class Directory:
+    """The namespaces of a broker. The first is the default one."""
+
+    def __init__(self, namespaces: Sequence[HostedNamespace]) -> None:
+        self._by_name = {namespace.name.lower(): namespace for namespace in namespaces}
+        self.default = namespaces[0]
+
+    def __iter__(self) -> Iterator[HostedNamespace]:
+        return iter(self._by_name.values())
+
+    def find(self, host: str | None) -> HostedNamespace:
+        """`orders.localhost:5672` is the namespace `orders`, if there is one; anything else is the default one."""
+        name = (host or "").lower().rstrip(".")
+        # A port, unless the colons are those of an IPv6 address.
+        if name.count(":") == 1:
+            name = name.partition(":")[0]
+        for domain in _DOMAINS:
+            if name.endswith(domain):
+                return self._by_name.get(name.removesuffix(domain), self.default)
+        return self._by_name.get(name, self.default)

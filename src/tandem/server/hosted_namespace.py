@@ -1,0 +1,76 @@
+"""One namespace of a broker: its store, engine and keys, and what its connections share.
+
+A broker may host several. Each has a folder of its own, and so its own entities, keys and quotas; a failure of one is
+the failure of the process, whose disk they share.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from tandem.auth import JwtValidator
+from tandem.clock import Clock
+from tandem.engine.namespace import Namespace
+from tandem.errors import StoreFailed
+from tandem.ids import Nonces
+from tandem.server.keys import load_or_make_keys
+from tandem.server.runner import Asker, Runner, restore
+from tandem.server.services import Services
+from tandem.server.throttle import Throttle
+from tandem.store.sqlite import SqliteStore
+
+__all__ = ["HostedNamespace"]
+
+Result = TypeVar("Result")
+
+
+class HostedNamespace:
+    """A namespace that is open."""
+
+    def __init__(
+        self,
+        name: str,
+        data_dir: Path,
+        *,
+        is_dev: bool,
+        jwt: JwtValidator,
+        clock: Clock,
+        credits_per_second: int | None,
+        authentication_timeout_s: float,
+        on_failure: Callable[[StoreFailed], None],
+    ) -> None:
+        self.name = name
+        self.jwt = jwt
+        self.key_ring = load_or_make_keys(data_dir, is_dev)
+        self.store = SqliteStore(data_dir)
+        nonces = Nonces(lambda: os.urandom(4_096))
+        self.namespace = Namespace(name, nonces, clock.now_ms(), self.key_ring)
+        restore(self.namespace, self.store)
+        self.runner = Runner(self.namespace, self.store, clock, on_failure)
+        self.throttle = Throttle(credits_per_second)
+        self.services = Services(
+            self.runner,
+            self.key_ring,
+            jwt,
+            clock,
+            self.throttle,
+            f"{name}.servicebus.windows.net",
+            authentication_timeout_s,
+        )
+        self.tracker = self.services.tracker
+
+    def start(self) -> None:
+        """Timers of what was on disk are set with the first turn."""
+        self.runner.begin()
+        self.runner.finish()
+
+    async def perform(self, function: Callable[[Namespace], Result]) -> Result:
+        """Run a function as one step of the engine; its result comes when what it did is on disk."""
+        return await self.runner.perform(function)
+
+    async def ask(self, function: Callable[[Namespace, Asker], None]) -> object:
+        """Run a command that is answered later, and wait for its answer."""
+        return await self.runner.ask(function)
