@@ -1,0 +1,325 @@
+"""Queues, topics and subscriptions as XML, element by element, in the order in which the service writes them.
+
+Clients that were generated from contracts read by position, so the order is part of the contract. What a client sends
+may be a whole answer that it got, with a few elements changed: those that cannot be set are passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+from urllib.parse import quote
+
+from tandem.addresses import parse_address
+from tandem.auth import AuthorizationRule
+from tandem.auth.keys import right_names
+from tandem.engine.queue import Queue
+from tandem.engine.subscription import Subscription
+from tandem.engine.topic import Topic
+from tandem.errors import ArgumentError
+from tandem.management.atom.values import date_text, iso_duration, read_boolean, read_duration_ms, read_number
+from tandem.management.atom.xml import Element, element, escaped
+from tandem.rules import CorrelationFilter
+
+__all__ = [
+    "INSTANCE",
+    "SERVICE_BUS",
+    "entity_xml",
+    "in_elements",
+    "read_queue",
+    "read_subscription",
+    "read_topic",
+]
+
+SERVICE_BUS: Final = "http://schemas.microsoft.com/netservices/2010/10/servicebus/connect"
+INSTANCE: Final = "http://www.w3.org/2001/XMLSchema-instance"
+_COUNTS: Final = "http://schemas.microsoft.com/netservices/2011/06/servicebus"
+
+Fields = dict[str, object]
+
+# --- reading --------------------------------------------------------------------------------------------------------
+
+
+def _read_text(text: str, _field: str) -> object:
+    return text
+
+
+def _read_address(text: str, field: str) -> object:
+    """A name, or the whole URI of an entity of this namespace."""
+    address = parse_address(text)
+    if not address.path:
+        raise ArgumentError(f"{field} is {text!r:.80}, which names no entity")
+    return address.path
+
+
+_Read = Callable[[str, str], object]
+
+_VERBATIM: Final = "UserMetadata"
+
+# Element, property, and how its text is read.
+_SHARED: Final[Mapping[str, tuple[str, _Read]]] = {
+    "DefaultMessageTimeToLive": ("default_message_time_to_live_ms", read_duration_ms),
+    "EnableBatchedOperations": ("enable_batched_operations", read_boolean),
+    "Status": ("status", _read_text),
+    "AutoDeleteOnIdle": ("auto_delete_on_idle_ms", read_duration_ms),
+    _VERBATIM: ("user_metadata", _read_text),
+}
+_SENT_TO: Final[Mapping[str, tuple[str, _Read]]] = {
+    "MaxSizeInMegabytes": ("max_size_in_megabytes", read_number),
+    "RequiresDuplicateDetection": ("requires_duplicate_detection", read_boolean),
+    "DuplicateDetectionHistoryTimeWindow": ("duplicate_detection_history_time_window_ms", read_duration_ms),
+    "EnablePartitioning": ("enable_partitioning", read_boolean),
+    "MaxMessageSizeInKilobytes": ("max_message_size_in_kilobytes", read_number),
+}
+_RECEIVED_FROM: Final[Mapping[str, tuple[str, _Read]]] = {
+    "LockDuration": ("lock_duration_ms", read_duration_ms),
+    "RequiresSession": ("requires_session", read_boolean),
+    "DeadLetteringOnMessageExpiration": ("dead_lettering_on_message_expiration", read_boolean),
+    "MaxDeliveryCount": ("max_delivery_count", read_number),
+    "ForwardTo": ("forward_to", _read_address),
+    "ForwardDeadLetteredMessagesTo": ("forward_dead_lettered_messages_to", _read_address),
+}
+_QUEUE: Final = {**_SHARED, **_SENT_TO, **_RECEIVED_FROM}
+_TOPIC: Final = {**_SHARED, **_SENT_TO, "SupportOrdering": ("support_ordering", read_boolean)}
+_SUBSCRIPTION: Final = {
+    **_SHARED,
+    **_RECEIVED_FROM,
+    "DeadLetteringOnFilterEvaluationExceptions": ("dead_lettering_on_filter_evaluation_exceptions", read_boolean),
+}
+
+# The words of the engine's errors, and the words of who reads them here.
+_ELEMENTS: Final = {
+    **{field: name for name, (field, _) in (_QUEUE | _TOPIC | _SUBSCRIPTION).items()},
+    "authorization_rules": "AuthorizationRules",
+    "topic_name": "TopicName",
+    "name": "Name",
+}
+# Not inside of quotes or of a path: there it is what somebody chose. Ordinary words are fields where an error begins.
+_WORDS: Final = ("name", "status")
+_FIELD: Final = re.compile(
+    rf"(?:(?<![\w'\"/.-])({'|'.join(_ELEMENTS.keys() - _WORDS)})|^({'|'.join(_WORDS)}))(?![\w'\"/.-])"
+)
+_DURATION_RANGE: Final = re.compile(r"(?<=_ms is )(-?\d{1,19}); it must be from (\d{1,19}) to (\d{1,19})")
+
+
+def in_elements(text: str) -> str:
+    """An error of the engine in the words of XML: `LockDuration is P25D`, not `lock_duration_ms is 2160000000`."""
+    text = _DURATION_RANGE.sub(_duration_range, text)
+    return _FIELD.sub(lambda match: _ELEMENTS[match[0]], text)
+
+
+def _duration_range(match: re.Match[str]) -> str:
+    value, least, most = [iso_duration(int(number)) for number in match.groups()]
+    return f"{value}; it must be from {least} to {most}"
+
+
+def read_queue(description: Element) -> Fields:
+    """The properties that were sent; those left out are the defaults."""
+    return {**_read(description, _QUEUE), **_read_authorization(description)}
+
+
+def read_topic(description: Element) -> Fields:
+    return {**_read(description, _TOPIC), **_read_authorization(description)}
+
+
+def read_subscription(description: Element) -> Fields:
+    return _read(description, _SUBSCRIPTION)
+
+
+def _read(description: Element, known: Mapping[str, tuple[str, _Read]]) -> Fields:
+    fields: Fields = {}
+    for child in description.children:
+        found = known.get(child.name)
+        # What somebody writes for himself is kept to the last blank.
+        text = child.text if child.name == _VERBATIM else child.text.strip()
+        if found is not None and text and not child.is_nil:
+            field, read = found
+            fields[field] = read(text, child.name)
+    return fields
+
+
+def _read_authorization(description: Element) -> Fields:
+    """Rules of this entity alone. Without the element, those it has stay."""
+    parent = description.find("AuthorizationRules")
+    if parent is None:
+        return {}
+    rules: list[object] = []
+    for child in parent.find_all("AuthorizationRule"):
+        rights = child.find("Rights")
+        rules.append(
+            {
+                "name": child.text_of("KeyName") or "",
+                "rights": [one.text.strip() for one in rights.find_all("AccessRights")] if rights is not None else [],
+                "primary_key": child.text_of("PrimaryKey") or "",
+                "secondary_key": child.text_of("SecondaryKey") or "",
+            }
+        )
+    return {"authorization_rules": rules}
+
+
+# --- writing --------------------------------------------------------------------------------------------------------
+
+
+def entity_xml(entity: Queue, host: str, is_new: bool = False) -> str:
+    """The description of whatever it is. Right after its creation the service tells no counts."""
+    attributes = {"xmlns": SERVICE_BUS, "xmlns:i": INSTANCE}
+    if isinstance(entity, Subscription):
+        return element("SubscriptionDescription", _subscription(entity, host), attributes)
+    if isinstance(entity, Topic):
+        return element("TopicDescription", _topic(entity, is_new), attributes)
+    return element("QueueDescription", _queue(entity, host, is_new), attributes)
+
+
+def _queue(queue: Queue, host: str, is_new: bool) -> str:
+    one = queue.description
+    return "".join(
+        (
+            element("LockDuration", iso_duration(one.lock_duration_ms)),
+            element("MaxSizeInMegabytes", str(one.max_size_in_megabytes)),
+            element("RequiresDuplicateDetection", _boolean(one.requires_duplicate_detection)),
+            element("RequiresSession", _boolean(one.requires_session)),
+            element("DefaultMessageTimeToLive", iso_duration(one.default_message_time_to_live_ms)),
+            element("DeadLetteringOnMessageExpiration", _boolean(one.dead_lettering_on_message_expiration)),
+            element(
+                "DuplicateDetectionHistoryTimeWindow", iso_duration(one.duplicate_detection_history_time_window_ms)
+            ),
+            element("MaxDeliveryCount", str(one.max_delivery_count)),
+            element("EnableBatchedOperations", _boolean(one.enable_batched_operations)),
+            element("SizeInBytes", str(queue.size_bytes)),
+            element("MessageCount", str(_message_count(queue))),
+            element("IsAnonymousAccessible", "false"),
+            _authorization_rules(queue),
+            element("Status", one.status.value),
+            _times(queue, is_new),
+            element("SupportOrdering", _boolean(not one.enable_partitioning)),
+            "" if is_new else _count_details(queue),
+            element("AutoDeleteOnIdle", iso_duration(one.auto_delete_on_idle_ms)),
+            element("EnablePartitioning", _boolean(one.enable_partitioning)),
+            element("EntityAvailabilityStatus", "Available"),
+            element("EnableExpress", "false"),
+            _address("ForwardTo", one.forward_to, host),
+            _text("UserMetadata", one.user_metadata),
+            _address("ForwardDeadLetteredMessagesTo", one.forward_dead_lettered_messages_to, host),
+            element("MaxMessageSizeInKilobytes", str(one.max_message_size_in_kilobytes)),
+        )
+    )
+
+
+def _topic(topic: Topic, is_new: bool) -> str:
+    one = topic.topic_description
+    rules = [rule for subscription in topic.subscriptions.values() for rule in subscription.rules.values()]
+    correlation_count = sum(isinstance(rule.filter, CorrelationFilter) for rule in rules)
+    return "".join(
+        (
+            element("DefaultMessageTimeToLive", iso_duration(one.default_message_time_to_live_ms)),
+            element("MaxSizeInMegabytes", str(one.max_size_in_megabytes)),
+            element("RequiresDuplicateDetection", _boolean(one.requires_duplicate_detection)),
+            element(
+                "DuplicateDetectionHistoryTimeWindow", iso_duration(one.duplicate_detection_history_time_window_ms)
+            ),
+            element("EnableBatchedOperations", _boolean(one.enable_batched_operations)),
+            element("SizeInBytes", str(topic.size_bytes)),
+            element("FilteringMessagesBeforePublishing", "false"),
+            element("IsAnonymousAccessible", "false"),
+            _authorization_rules(topic),
+            element("Status", one.status.value),
+            _times(topic, is_new),
+            element("SupportOrdering", _boolean(one.support_ordering)),
+            "" if is_new else _count_details(topic),
+            element("SubscriptionCount", str(len(topic.subscriptions))),
+            element("SqlFilterCount", str(len(rules) - correlation_count)),
+            element("CorrelationFilterCount", str(correlation_count)),
+            element("AutoDeleteOnIdle", iso_duration(one.auto_delete_on_idle_ms)),
+            element("EnablePartitioning", _boolean(one.enable_partitioning)),
+            element("EntityAvailabilityStatus", "Available"),
+            element("EnableSubscriptionPartitioning", "false"),
+            element("EnableExpress", "false"),
+            _text("UserMetadata", one.user_metadata),
+            element("MaxMessageSizeInKilobytes", str(one.max_message_size_in_kilobytes)),
+        )
+    )
+
+
+def _subscription(subscription: Subscription, host: str) -> str:
+    one = subscription.subscription_description
+    return "".join(
+        (
+            element("LockDuration", iso_duration(one.lock_duration_ms)),
+            element("RequiresSession", _boolean(one.requires_session)),
+            element("DefaultMessageTimeToLive", iso_duration(one.default_message_time_to_live_ms)),
+            element("DeadLetteringOnMessageExpiration", _boolean(one.dead_lettering_on_message_expiration)),
+            element(
+                "DeadLetteringOnFilterEvaluationExceptions",
+                _boolean(one.dead_lettering_on_filter_evaluation_exceptions),
+            ),
+            element("MessageCount", str(_message_count(subscription))),
+            element("MaxDeliveryCount", str(one.max_delivery_count)),
+            element("EnableBatchedOperations", _boolean(one.enable_batched_operations)),
+            element("Status", one.status.value),
+            _address("ForwardTo", one.forward_to, host),
+            _times(subscription, False),
+            _count_details(subscription),
+            _text("UserMetadata", one.user_metadata),
+            _address("ForwardDeadLetteredMessagesTo", one.forward_dead_lettered_messages_to, host),
+            element("AutoDeleteOnIdle", iso_duration(one.auto_delete_on_idle_ms)),
+            element("EntityAvailabilityStatus", "Available"),
+        )
+    )
+
+
+def _boolean(flag: bool) -> str:
+    return "true" if flag else "false"
+
+
+def _text(name: str, text: str | None) -> str:
+    return "" if text is None else element(name, escaped(text))
+
+
+def _address(name: str, path: str | None, host: str) -> str:
+    return "" if path is None else element(name, escaped(f"sb://{host}/{quote(path)}"))
+
+
+def _times(queue: Queue, is_new: bool) -> str:
+    times = element("CreatedAt", date_text(queue.created_at_ms)) + element("UpdatedAt", date_text(queue.updated_at_ms))
+    return times if is_new else times + element("AccessedAt", date_text(queue.accessed_at_ms))
+
+
+def _message_count(queue: Queue) -> int:
+    return sum(one.active_count + one.deferred_count + one.scheduled_count for one in queue.subqueues())
+
+
+def _count_details(queue: Queue) -> str:
+    main, dead, transfer_dead = queue.subqueues()
+    counts = {
+        # Deferred messages are in the queue, and nowhere else in this list.
+        "ActiveMessageCount": main.active_count + main.deferred_count,
+        "DeadLetterMessageCount": dead.active_count + dead.deferred_count,
+        "ScheduledMessageCount": main.scheduled_count,
+        "TransferMessageCount": 0,
+        "TransferDeadLetterMessageCount": transfer_dead.active_count + transfer_dead.deferred_count,
+    }
+    inner = "".join(element(f"d2p1:{name}", str(count)) for name, count in counts.items())
+    return element("CountDetails", inner, {"xmlns:d2p1": _COUNTS})
+
+
+def _authorization_rules(queue: Queue) -> str:
+    return element(
+        "AuthorizationRules", "".join(_authorization_rule(rule, queue) for rule in queue.authorization_rules)
+    )
+
+
+def _authorization_rule(rule: AuthorizationRule, queue: Queue) -> str:
+    rights = "".join(element("AccessRights", name) for name in reversed(right_names(rule.rights)))
+    return element(
+        "AuthorizationRule",
+        element("ClaimType", "SharedAccessKey")
+        + element("ClaimValue", "None")
+        + element("Rights", rights)
+        + element("CreatedTime", date_text(queue.created_at_ms))
+        + element("ModifiedTime", date_text(queue.updated_at_ms))
+        + element("KeyName", escaped(rule.name))
+        + element("PrimaryKey", escaped(rule.primary_key))
+        + element("SecondaryKey", escaped(rule.secondary_key)),
+        {"i:type": "SharedAccessAuthorizationRule"},
+    )

@@ -1,0 +1,22 @@
+"""What is told of the namespace itself."""
+
+from __future__ import annotations
+
+from tandem.management.atom.descriptions import SERVICE_BUS
+from tandem.management.atom.values import date_text
+from tandem.management.atom.xml import element, escaped
+
+__all__ = ["namespace_xml"]
+
+
+def namespace_xml(name: str, created_at_ms: int) -> str:
+    """Standard: that is the tier whose limits and features are those of Tandem."""
+    return element(
+        "NamespaceInfo",
+        element("CreatedTime", date_text(created_at_ms))
+        + element("MessagingSKU", "Standard")
+        + element("ModifiedTime", date_text(created_at_ms))
+        + element("Name", escaped(name))
+        + element("NamespaceType", "Messaging"),
+        {"xmlns": SERVICE_BUS, "xmlns:i": "http://www.w3.org/2001/XMLSchema-instance"},
+    )

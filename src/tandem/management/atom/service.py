@@ -1,0 +1,374 @@
+"""The handlers of the management API: which verb on which URL does what.
+
+    GET     an entry, or a page of a list; of what does not exist, an empty list with status 200, as the service does
+    PUT     create (201); with `If-Match: *` replace the description (200)
+    DELETE  with all it holds (200)
+
+All of it needs the right Manage. A bad request is answered with an error in XML that says which element is wrong.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from aiohttp import hdrs, web
+
+from tandem.auth import Right
+from tandem.auth.keys import KEY_BYTES, make_key
+from tandem.engine.description import QueueDescription
+from tandem.engine.namespace import Namespace
+from tandem.engine.queue import Queue
+from tandem.engine.rule import Rule
+from tandem.engine.subscription import Subscription
+from tandem.engine.subscription_description import SubscriptionDescription
+from tandem.engine.topic import Topic
+from tandem.engine.topic_description import TopicDescription
+from tandem.errors import ArgumentError, NotAllowed, NotFound, ProtocolError
+from tandem.management.atom.descriptions import (
+    entity_xml,
+    in_elements,
+    read_queue,
+    read_subscription,
+    read_topic,
+)
+from tandem.management.atom.documents import (
+    ENTRY_TYPE,
+    ERROR_TYPE,
+    FEED_TYPE,
+    Entry,
+    error_document,
+    feed_document,
+    nothing_found,
+)
+from tandem.management.atom.namespaces import namespace_xml
+from tandem.management.atom.paths import Noun, Path, parse_path
+from tandem.management.atom.rules import read_rule_xml, rule_xml
+from tandem.management.atom.values import ticks_of
+from tandem.management.atom.xml import MAX_XML_BYTES, Element, read_xml
+from tandem.management.gate import Gate
+from tandem.management.requests import DEFAULT_PAGE_ENTITIES, read_body, whole_number
+
+__all__ = ["AtomService"]
+
+logger = logging.getLogger(__name__)
+
+Fields = dict[str, object]
+
+_NOT_HOSTED: Final = "No service is hosted at the specified address."
+_NO_OPERATION: Final = (
+    "SubCode=40400. Not Found. The Operation doesn't exist. To know more visit https://aka.ms/sbResourceMgrExceptions."
+)
+_CONFLICT: Final = (
+    "SubCode=40900. Conflict. You're requesting an operation that isn't allowed in the resource's current state. "
+    "To know more visit https://aka.ms/sbResourceMgrExceptions."
+)
+_MAX_SKIP: Final = 10**9 - 1
+
+# How clients say which entity a token beside the usual one is for.
+_FORWARD_AUTHORIZATION: Final = {
+    "forward_to": "ServiceBusSupplementaryAuthorization",
+    "forward_dead_lettered_messages_to": "ServiceBusDlqSupplementaryAuthorization",
+}
+
+
+class AtomService:
+    """Answers whatever URL is left when all others have had their turn."""
+
+    def __init__(self, gate: Gate, created_at_ms: int) -> None:
+        self._gate = gate
+        self._created_at_ms = created_at_ms
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        path = parse_path(request.rel_url.raw_path)
+        try:
+            return await self._answer(request, path)
+        except ProtocolError as error:
+            return self._error(error.http_status, _detail(error), path)
+        except web.HTTPException as error:
+            if error.status < 400:
+                raise
+            answer = self._error(error.status, error.text or error.reason, path)
+            if hdrs.ALLOW in error.headers:
+                answer.headers[hdrs.ALLOW] = error.headers[hdrs.ALLOW]
+            return answer
+        except Exception:
+            logger.exception("%s %s failed", request.method, request.path)
+            return self._error(500, "The server was unable to process the request; its log says why.", path)
+
+    async def _answer(self, request: web.Request, path: Path) -> web.StreamResponse:
+        if path.noun is Noun.NOTHING:
+            raise NotFound(_NOT_HOSTED)
+        self._gate.admit(request, path.resource, Right.MANAGE)
+        self._gate.throttle()
+        allowed = [hdrs.METH_GET]
+        if path.noun in {Noun.ENTITY, Noun.SUBSCRIPTION, Noun.RULE}:
+            allowed += [hdrs.METH_PUT, hdrs.METH_DELETE]
+        if request.method not in allowed:
+            raise web.HTTPMethodNotAllowed(request.method, allowed)
+        if request.method == hdrs.METH_GET:
+            return await self._get(request, path)
+        if request.method == hdrs.METH_PUT:
+            return await self._put(request, path)
+        await self._gate.perform(lambda namespace: _delete(namespace, path))
+        return web.Response(status=200)
+
+    def _error(self, status: int, detail: str, path: Path) -> web.Response:
+        text = error_document(status, self._gate.tracker.text(detail, path.resource))
+        return web.Response(body=text.encode(), status=status, headers={hdrs.CONTENT_TYPE: ERROR_TYPE})
+
+    # --- reading --------------------------------------------------------------------------------------------
+
+    async def _get(self, request: web.Request, path: Path) -> web.Response:
+        url = _Url(request)
+        if path.noun is Noun.NAMESPACE:
+            name = await self._gate.perform(lambda namespace: namespace.name)
+            content = namespace_xml(name, self._created_at_ms)
+            entry = Entry(name, url.text, name, self._created_at_ms, self._created_at_ms, content)
+            return _entry_answer(entry, 200)
+        if path.noun in {Noun.QUEUES, Noun.TOPICS, Noun.SUBSCRIPTIONS, Noun.RULES}:
+            return await self._list(request, path, url)
+        try:
+            entry = await self._gate.perform(lambda namespace: _find_entry(namespace, path, url))
+        except NotFound:
+            return _answer(nothing_found(self._gate.now_ms()), FEED_TYPE)
+        return _entry_answer(entry, 200)
+
+    async def _list(self, request: web.Request, path: Path, url: _Url) -> web.Response:
+        skip = whole_number(request, "$skip", 0, _MAX_SKIP)
+        top = whole_number(request, "$top", DEFAULT_PAGE_ENTITIES, DEFAULT_PAGE_ENTITIES)
+
+        def read(namespace: Namespace) -> tuple[list[Entry], int]:
+            found = _all(namespace, path)
+            return [_entry(one, namespace, url) for one in found[skip : skip + top]], len(found)
+
+        entries, count = await self._gate.perform(read)
+        is_last = skip + top >= count or not top
+        next_url = None if is_last else url.with_page(skip + top, top)
+        document = feed_document(path.noun.value, url.text, next_url, entries, self._gate.now_ms())
+        return _answer(document, FEED_TYPE)
+
+    # --- writing --------------------------------------------------------------------------------------------
+
+    async def _put(self, request: web.Request, path: Path) -> web.Response:
+        is_update = request.headers.get(hdrs.IF_MATCH) == "*"
+        description = _description(await read_body(request, MAX_XML_BYTES))
+        url = _Url(request)
+        write = self._writer(request, path, description, is_update)
+
+        def run(namespace: Namespace) -> Entry:
+            return _entry(write(namespace), namespace, url, is_new=not is_update)
+
+        return _entry_answer(await self._gate.perform(run), 200 if is_update else 201)
+
+    def _writer(
+        self, request: web.Request, path: Path, description: Element, is_update: bool
+    ) -> Callable[[Namespace], Queue | _RuleOf]:
+        """Whatever can be wrong with the text is found here, before the engine is asked."""
+        if path.noun is Noun.RULE:
+            _require("RuleDescription", description)
+            rule = read_rule_xml(path.rule, description, self._gate.now_ms())
+            return lambda namespace: _put_rule(namespace, path, rule, is_update)
+        if path.noun is Noun.SUBSCRIPTION:
+            _require("SubscriptionDescription", description)
+            fields = read_subscription(description)
+            self._admit_forwarding(request, fields)
+            rules = _default_rules(description, self._gate.now_ms())
+            return lambda namespace: _put_subscription(namespace, path, fields, rules, is_update)
+        is_topic = description.name == "TopicDescription"
+        if not is_topic:
+            _require("QueueDescription", description)
+        fields = read_topic(description) if is_topic else read_queue(description)
+        self._admit_forwarding(request, fields)
+        _fill_keys(fields)
+        return lambda namespace: _put_entity(namespace, path.entity, fields, is_topic, is_update)
+
+    def _admit_forwarding(self, request: web.Request, fields: Fields) -> None:
+        """Who forwards sends. A token for the target is judged if one is there; without one, the usual has to cover
+        the target too."""
+        for field, header in _FORWARD_AUTHORIZATION.items():
+            target = fields.get(field)
+            if isinstance(target, str):
+                self._gate.admit(request, target, Right.SEND, request.headers.get(header))
+
+
+class _Url:
+    """The URL of the request, as it is repeated in answers."""
+
+    def __init__(self, request: web.Request) -> None:
+        self.host = request.host
+        self.text = f"{request.scheme}://{request.host}{request.raw_path}"
+        self._base = f"{request.scheme}://{request.host}"
+        self._path = request.rel_url.raw_path
+        self._version = request.query.get("api-version", "2021-05")
+
+    def of(self, path: str) -> str:
+        return f"{self._base}/{path}?api-version={self._version}"
+
+    def with_page(self, skip: int, top: int) -> str:
+        return f"{self._base}{self._path}?api-version={self._version}&$skip={skip}&$top={top}"
+
+
+class _RuleOf:
+    """A rule, and whose it is."""
+
+    def __init__(self, subscription: Subscription, rule: Rule) -> None:
+        self.subscription = subscription
+        self.rule = rule
+
+
+def _answer(document: str, content_type: str, status: int = 200) -> web.Response:
+    return web.Response(body=document.encode(), status=status, headers={hdrs.CONTENT_TYPE: content_type})
+
+
+def _entry_answer(entry: Entry, status: int) -> web.Response:
+    response = _answer(entry.document(), ENTRY_TYPE, status)
+    response.headers[hdrs.ETAG] = str(ticks_of(entry.updated_at_ms))
+    return response
+
+
+def _detail(error: ProtocolError) -> str:
+    """In the words that clients know, with what is wrong in ours."""
+    description = in_elements(error.description)
+    if error.http_status == 409:
+        return f"{_CONFLICT} {description.removeprefix('SubCode=40900. Conflict. ')}"
+    if error.http_status == 400 and not description.startswith("SubCode="):
+        return f"SubCode=40000. Bad Request. {description}"
+    return description
+
+
+# --- finding --------------------------------------------------------------------------------------------------------
+
+
+def _all(namespace: Namespace, path: Path) -> Sequence[Queue | _RuleOf]:
+    if path.noun is Noun.QUEUES:
+        return namespace.queues
+    if path.noun is Noun.TOPICS:
+        return namespace.topics
+    if path.noun is Noun.SUBSCRIPTIONS:
+        subscriptions = namespace.topic(path.entity).subscriptions
+        return [subscriptions[name] for name in sorted(subscriptions)]
+    subscription = namespace.subscription(path.entity, path.subscription)
+    return [_RuleOf(subscription, subscription.rules[name]) for name in sorted(subscription.rules)]
+
+
+def _find(namespace: Namespace, path: Path) -> Queue | _RuleOf:
+    if path.noun is Noun.ENTITY:
+        entity = namespace.find(path.entity)
+        if entity is None:
+            raise NotFound(f"The messaging entity '{path.entity}' could not be found.")
+        return entity
+    subscription = namespace.subscription(path.entity, path.subscription)
+    return subscription if path.noun is Noun.SUBSCRIPTION else _RuleOf(subscription, subscription.rule(path.rule))
+
+
+def _find_entry(namespace: Namespace, path: Path, url: _Url) -> Entry:
+    return _entry(_find(namespace, path), namespace, url)
+
+
+def _entry(found: Queue | _RuleOf, namespace: Namespace, url: _Url, *, is_new: bool = False) -> Entry:
+    if isinstance(found, _RuleOf):
+        rule = found.rule
+        location = url.of(f"{found.subscription.name}/Rules/{rule.name}")
+        return Entry(rule.name, location, "", rule.created_at_ms, rule.created_at_ms, rule_xml(rule))
+    title, author = found.name, namespace.name
+    if isinstance(found, Subscription):
+        title, author = found.subscription_description.subscription_name, ""
+    content = entity_xml(found, url.host, is_new)
+    return Entry(title, url.of(found.name), author, found.created_at_ms, found.updated_at_ms, content)
+
+
+# --- changing -------------------------------------------------------------------------------------------------------
+
+
+def _description(body: bytes) -> Element:
+    """What is in the content of the entry that was sent."""
+    root = read_xml(body)
+    content = root.find("content") if root.name == "entry" else None
+    if content is None or len(content.children) != 1:
+        raise ArgumentError("the body must be an Atom entry, with one description in its content")
+    return content.children[0]
+
+
+def _require(name: str, description: Element) -> None:
+    if description.name != name:
+        raise ArgumentError(f"the content is {description.name!r:.80}; at this URL it must be {name}")
+
+
+def _default_rules(description: Element, now_ms: int) -> list[Rule] | None:
+    default = description.find("DefaultRuleDescription")
+    if default is None:
+        return None
+    return [read_rule_xml(default.text_of("Name") or "$Default", default, now_ms)]
+
+
+def _fill_keys(fields: Fields) -> None:
+    """Rules that came without keys get new ones."""
+    rules = fields.get("authorization_rules")
+    for rule in rules if isinstance(rules, list) else []:
+        for key in ("primary_key", "secondary_key"):
+            rule[key] = rule[key] or make_key(secrets.token_bytes(KEY_BYTES))
+
+
+def _put_entity(namespace: Namespace, name: str, fields: Fields, is_topic: bool, is_update: bool) -> Queue:
+    if not is_update:
+        if is_topic:
+            return namespace.create_topic(TopicDescription.from_fields({**fields, "name": name}))
+        return namespace.create_queue(QueueDescription.from_fields({**fields, "name": name}))
+    entity = namespace.find(name)
+    if entity is None or isinstance(entity, Topic) is not is_topic:
+        raise NotFound(_NO_OPERATION)
+    fields = {**fields, "name": entity.name}
+    description = TopicDescription.from_fields(fields) if is_topic else QueueDescription.from_fields(fields)
+    namespace.update_queue(entity, description)
+    return entity
+
+
+def _put_subscription(
+    namespace: Namespace, path: Path, fields: Fields, rules: list[Rule] | None, is_update: bool
+) -> Queue:
+    names: Fields = {"topic_name": path.entity, "name": path.subscription}
+    if not is_update:
+        return namespace.create_subscription(SubscriptionDescription.from_fields({**fields, **names}), rules)
+    try:
+        subscription = namespace.subscription(path.entity, path.subscription)
+    except NotFound:
+        raise _missing(namespace, f"{path.entity}|{path.subscription}") from None
+    description = subscription.subscription_description
+    names = {"topic_name": description.topic_name, "name": description.subscription_name}
+    namespace.update_queue(subscription, SubscriptionDescription.from_fields({**fields, **names}))
+    return subscription
+
+
+def _put_rule(namespace: Namespace, path: Path, rule: Rule, is_update: bool) -> _RuleOf:
+    if not is_update:
+        subscription = namespace.subscription(path.entity, path.subscription)
+        subscription.add_rule(rule)
+        return _RuleOf(subscription, rule)
+    try:
+        subscription = namespace.subscription(path.entity, path.subscription)
+        old = subscription.rule(path.rule)
+    except NotFound:
+        raise _missing(namespace, f"{path.entity}|{path.subscription}|{path.rule}") from None
+    rule.name = old.name
+    subscription.replace_rule(rule)
+    return _RuleOf(subscription, rule)
+
+
+def _missing(namespace: Namespace, what: str) -> NotFound:
+    return NotFound(f"Entity '{namespace.name}:Topic:{what}' was not found.")
+
+
+def _delete(namespace: Namespace, path: Path) -> None:
+    try:
+        found = _find(namespace, path)
+    except NotFound:
+        raise NotFound(_NOT_HOSTED) from None
+    if isinstance(found, _RuleOf):
+        found.subscription.remove_rule(found.rule.name)
+    elif isinstance(found, Queue):
+        namespace.delete(found)
+    else:
+        raise NotAllowed(f"{path.resource} cannot be deleted.")
