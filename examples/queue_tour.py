@@ -62,7 +62,7 @@ from azure.servicebus.exceptions import (
 # Seconds. How long to wait for what must come: it comes at once, unless the machine is busy.
 PATIENCE_S: Final = 20.0
 # Seconds. How long to listen for what must not come.
-SILENCE_S: Final = 0.4
+SILENCE_S: Final = 0.8
 
 # How many features are under way at a time.
 AT_ONCE: Final = 12

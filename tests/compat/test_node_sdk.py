@@ -1,7 +1,7 @@
-"""The official JavaScript SDK, unchanged, finds everything that a queue can do, over every transport.
+"""The official JavaScript SDK, unchanged, finds everything that queues and topics can do, over every transport.
 
 The program that uses it is tests/compat/node/tour.mjs; features.json beside it says what each feature shows. Every
-feature has a queue of its own, and a test of its own over each transport.
+feature has a queue or a topic of its own, and a test of its own over each transport.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ FOLDER: Final = Path(__file__).resolve().parent / "node"
 # Where tools/peers.sh leaves its sentence about the SDK.
 STATUS: Final = Path(__file__).resolve().parents[2] / "build" / "peers" / "azure-service-bus.status"
 FEATURES: Final[dict[str, dict[str, Any]]] = json.loads((FOLDER / "features.json").read_text(encoding="utf-8"))
+FEATURES_OF_TOPICS: Final = {name: feature for name, feature in FEATURES.items() if "subscriptions" in feature}
+FEATURES_OF_QUEUES: Final = {name: feature for name, feature in FEATURES.items() if name not in FEATURES_OF_TOPICS}
 TRANSPORTS: Final = ("tcp", "tls", "websocket")
 
-# Seconds. A tour takes about 20; one in which the server never answers ends here.
+# Seconds. A tour takes about 30; one in which the server never answers ends here.
 TOUR_LIMIT_S: Final = 150.0
 
 
@@ -56,10 +58,14 @@ def _require_node() -> str:
 
 
 def _queues(broker: Broker, transport: str) -> dict[str, str]:
-    """A queue for each feature. The slash in the name is one more thing that has to work."""
+    """A queue or a topic for each feature. The slash in the name is one more thing that has to work."""
     queues = {feature: f"{transport}/{feature}" for feature in FEATURES}
-    for feature, name in queues.items():
-        broker.create_queue(name, **FEATURES[feature].get("queue", {}))
+    for feature in FEATURES_OF_QUEUES:
+        broker.create_queue(queues[feature], **FEATURES[feature].get("queue", {}))
+    for feature, wanted in FEATURES_OF_TOPICS.items():
+        broker.create_topic(queues[feature], **wanted.get("topic", {}))
+        for name, fields in wanted["subscriptions"].items():
+            broker.create_subscription(queues[feature], name, **fields)
     return queues
 
 
@@ -95,9 +101,19 @@ def tours(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tour]:
 
 @mission("M1", "M2", "M3", "M6", "M17")
 @pytest.mark.timeout(TOUR_LIMIT_S + 60)
-@pytest.mark.parametrize("feature", FEATURES)
+@pytest.mark.parametrize("feature", FEATURES_OF_QUEUES)
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_the_javascript_sdk_finds_that(transport: str, feature: str, tours: dict[str, Tour]) -> None:
+    tours[transport].judge(feature)
+
+
+@mission("M7", "M8", "M17")
+@pytest.mark.timeout(TOUR_LIMIT_S + 60)
+@pytest.mark.parametrize("feature", FEATURES_OF_TOPICS)
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_the_javascript_sdk_finds_of_topics_and_rules_that(
+    transport: str, feature: str, tours: dict[str, Tour]
+) -> None:
     tours[transport].judge(feature)
 
 

@@ -25,8 +25,11 @@ from tests.compat.sdk import (
     PATIENCE_S,
     Bus,
     collect_what_is_left_open,
+    correlation,
     now,
     number_of,
+    rule,
+    sql,
     take,
     take_all,
     take_one,
@@ -229,6 +232,72 @@ def a_deletion(bus: Bus) -> Iterator[None]:
     assert queue.name not in [listed["name"] for listed in bus.broker.queues()]
 
 
+# --- topics ---------------------------------------------------------------------------------------------------------
+
+
+def copies_of_published_messages(bus: Bus) -> Iterator[None]:
+    """With the bytes that they share, and those that actions changed in some of them."""
+    topic = bus.topic()
+    plain = topic.subscription()
+    marked = topic.subscription(
+        rule("one", {"kind": "true"}, "SET mark = 1"), rule("two", sql("size > 1000"), "SET mark = 2; REMOVE size")
+    )
+    topic.send(*(ServiceBusMessage(b"x" * size, application_properties={"size": size}) for size in (100_000, 10)))
+    yield
+    with plain.receiver() as receiver, marked.receiver() as marked_receiver:
+        copies, marked_copies = take(receiver, 2), take(marked_receiver, 3)
+        assert [message.application_properties for message in copies] == [{b"size": 100_000}, {b"size": 10}]
+        assert [message.application_properties for message in marked_copies] == [
+            {b"size": 100_000, b"mark": 1, b"RuleName": b"one"},
+            {b"mark": 2, b"RuleName": b"two"},
+            {b"size": 10, b"mark": 1, b"RuleName": b"one"},
+        ]
+        assert [len(text(message)) for message in copies + marked_copies] == [100_000, 10, 100_000, 100_000, 10]
+        for message in copies:
+            receiver.complete_message(message)
+        for message in marked_copies:
+            marked_receiver.complete_message(message)
+    assert topic.fields()["size_in_bytes"] == 0
+
+
+def the_rules_of_a_subscription(bus: Bus) -> Iterator[None]:
+    topic = bus.topic()
+    subscription = topic.subscription(rule("gone", sql("1 = 1")), rule("changed", {"kind": "false"}))
+    subscription.add_rule("red", correlation(label="red", properties={"n": 1, "half": 0.5}), "SET mark = 'x'")
+    bus.broker.delete_rule(topic.name, subscription.own_name, "gone")
+    bus.broker.update_rule(topic.name, subscription.own_name, "changed", filter=sql("n > 5"))
+    before = bus.broker.rules(topic.name, subscription.own_name)
+    yield
+    assert bus.broker.rules(topic.name, subscription.own_name) == before
+    topic.send(
+        ServiceBusMessage("red", subject="red", application_properties={"n": 1, "half": 0.5}),
+        ServiceBusMessage("large", application_properties={"n": 6}),
+        ServiceBusMessage("neither", application_properties={"n": 5}),
+    )
+    assert subscription.drain() == ["red", "large"]
+
+
+def what_a_topic_keeps_for_later(bus: Bus) -> Iterator[None]:
+    """A scheduled message, and the ids of those that nobody wanted."""
+    topic = bus.topic(requires_duplicate_detection=True)
+    subscriptions = [topic.subscription(rule("wanted", sql("wanted = TRUE"))) for _ in range(2)]
+    wanted: dict[str | bytes, Any] = {"wanted": True}
+    later = now() + timedelta(seconds=6)
+    topic.send(
+        ServiceBusMessage("unwanted", message_id="1"),
+        ServiceBusMessage("later", message_id="2", application_properties=wanted, scheduled_enqueue_time_utc=later),
+    )
+    yield
+    topic.send(
+        ServiceBusMessage("again", message_id="1", application_properties=wanted),
+        ServiceBusMessage("again", message_id="2", application_properties=wanted),
+    )
+    for subscription in subscriptions:
+        with subscription.receiver() as receiver:
+            assert text(take_one(receiver)) == "later"
+        assert subscription.counts() == {"active": 1}
+
+
 SURVIVORS: Final[tuple[Survivor, ...]] = (
     a_sender_that_never_stops,
     a_sender_that_was_idle,
@@ -243,6 +312,9 @@ SURVIVORS: Final[tuple[Survivor, ...]] = (
     a_session_and_its_state,
     the_settings_of_a_queue,
     a_deletion,
+    copies_of_published_messages,
+    the_rules_of_a_subscription,
+    what_a_topic_keeps_for_later,
 )
 
 
@@ -273,7 +345,7 @@ def outcomes(
     collect_what_is_left_open()
 
 
-@mission("M1", "M3", "M15")
+@mission("M1", "M3", "M7", "M8", "M15")
 @pytest.mark.parametrize("survivor", SURVIVORS, ids=lambda survivor: survivor.__name__)
 @pytest.mark.parametrize("end", ENDS)
 def test_it_survives(

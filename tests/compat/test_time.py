@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from azure.servicebus import ServiceBusMessage, ServiceBusMessageState
 from azure.servicebus.exceptions import MessageNotFoundError
 
-from tests.compat.sdk import AT_ONCE, SILENCE_S, Bus, Queue, now, number_of, take, take_all, take_one, text, texts
+from tests.compat.sdk import (
+    AT_ONCE,
+    SILENCE_S,
+    Bus,
+    await_counts,
+    in_seconds,
+    now,
+    number_of,
+    take,
+    take_all,
+    take_one,
+    text,
+    texts,
+)
 from tests.markers import mission
 
 pytestmark = AT_ONCE
-
-
-def in_seconds(seconds: float) -> datetime:
-    """A moment to the millisecond, as AMQP carries it."""
-    moment = now() + timedelta(seconds=seconds)
-    return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
-
-
-def await_counts(queue: Queue, expected: dict[str, int]) -> None:
-    deadline = time.monotonic() + 10
-    while queue.counts() != expected:
-        assert time.monotonic() < deadline, f"{queue.counts()} and not {expected}"
-        time.sleep(0.05)
 
 
 def test_a_scheduled_message_comes_at_its_time_and_not_before(bus: Bus) -> None:

@@ -24,7 +24,7 @@ from tandem.driver import Client, Receiver, Sender, run
 from tests.crash.ledger import Ledger, TransactionLedger
 from tests.crash.mortal import MortalBroker, Worker
 
-__all__ = ["DriverConsumer", "DriverProducer", "TransactionProducer"]
+__all__ = ["DriverConsumer", "DriverProducer", "TransactionProducer", "body_of"]
 
 SEQUENCE_NUMBER: Final = Symbol("x-opt-sequence-number")
 
@@ -89,9 +89,12 @@ class DriverProducer(DriverWorker):
                 await asyncio.gather(*(self._send(sender, number) for number in numbers))
             await asyncio.sleep(PAUSE_S)
 
+    def message(self, number: int) -> bytes:
+        return encode_message(data=b"%d" % number)
+
     async def _send(self, sender: Sender, number: int) -> None:
         try:
-            outcome = await sender.send(encode_message(data=b"%d" % number))
+            outcome = await sender.send(self.message(number))
         except BaseException:
             self.ledger.doubt([number])
             raise
@@ -125,7 +128,7 @@ class TransactionProducer(DriverProducer):
         assert isinstance(declared, Declared), f"the declare was answered with {declared!r}"
         state = TransactionalState(declared.txn_id)
         for number in numbers:
-            await sender.send(encode_message(data=b"%d" % number), state=state)
+            await sender.send(self.message(number), state=state)
         fails = self.random.random() < 0.2
         outcome = await coordinator.send(Discharge(declared.txn_id, fail=fails).encode())
         assert outcome is ACCEPTED, f"the discharge was answered with {outcome!r}"
@@ -147,10 +150,16 @@ class DriverConsumer(DriverWorker):
         while self.goes_on(life):
             deliveries = await self._some(receiver)
             for delivery in deliveries:
-                self.ledger.receive(sequence_number_of(delivery), body_of(delivery), life)
-                self.ledger.attempt(sequence_number_of(delivery), body_of(delivery))
+                self.note(delivery, life)
+                self.ledger.attempt(sequence_number_of(delivery), self.number(delivery))
                 receiver.settle(delivery, is_settled=False)
             await self._confirmed(client, deliveries)
+
+    def number(self, delivery: IncomingDelivery) -> int:
+        return body_of(delivery)
+
+    def note(self, delivery: IncomingDelivery, life: int) -> None:
+        self.ledger.receive(sequence_number_of(delivery), self.number(delivery), life)
 
     async def _some(self, receiver: Receiver) -> list[IncomingDelivery]:
         """What is there, or the next one, or nothing after a while."""

@@ -36,6 +36,8 @@ from tests.crash.sdk_workers import (
     SessionConsumer,
     SessionProducer,
 )
+from tests.crash.topic_ledger import TopicLedger
+from tests.crash.topic_workers import DriverPublisher, DriverSubscriber, Publisher, Subscriber, TransactionPublisher
 
 __all__ = ["CrashTest"]
 
@@ -56,7 +58,7 @@ MAX_DELIVERY_COUNT: Final = 2_000
 
 
 class CrashTest:
-    """Queues, their accounts, and the clients that work with them."""
+    """Queues and a topic, their accounts, and the clients that work with them."""
 
     def __init__(self, data_dir: Path, cycles: int, seed: int, lock_duration_s: float) -> None:
         self.cycles = cycles
@@ -74,7 +76,9 @@ class CrashTest:
         # Where a send by the SDK that was acknowledged must lead to a completion.
         self.by_sdk: list[Ledger] = [self.peek_lock, self.sessions, self.scheduled, self.deferred]
         self.ledgers = [*self.by_sdk, self.once, self.volume, self.transactions]
-        self.workers = self._workers()
+        self.topic = TopicLedger("topic")
+        self.accounts: list[Ledger] = [*self.ledgers, self.topic, *self.topic.subscriptions]
+        self.workers = [*self._workers(), *self._topic_workers()]
         self.left_over: dict[str, Any] = {}
 
     def _workers(self) -> list[Worker]:
@@ -100,25 +104,34 @@ class CrashTest:
             DriverConsumer(mortal, self.transactions),
         ]
 
+    def _topic_workers(self) -> list[Worker]:
+        mortal, seed, topic = self.mortal, self.seed, self.topic
+        everything, by_sql, by_correlation, with_actions = topic.subscriptions
+        return [
+            Publisher(mortal, topic, seed + 9, max_waiting=300),
+            DriverPublisher(mortal, topic, seed + 10, max_waiting=300),
+            TransactionPublisher(mortal, topic, seed + 11, max_waiting=300),
+            Subscriber(mortal, everything),
+            DriverSubscriber(mortal, everything),
+            DriverSubscriber(mortal, by_sql),
+            DriverSubscriber(mortal, by_correlation),
+            Subscriber(mortal, with_actions),
+            DriverSubscriber(mortal, with_actions),
+        ]
+
     @property
     def sdk_sends(self) -> int:
         return sum(len(ledger.acknowledged) for ledger in self.by_sdk)
 
     @property
     def broken_count(self) -> int:
-        return sum(count for ledger in self.ledgers for count in ledger.broken_counts.values())
+        return sum(count for ledger in self.accounts for count in ledger.broken_counts.values())
 
     def run(self, advance: Callable[[], None]) -> dict[str, Any]:
         """All cycles, the drain, and the report."""
         started_at = time.monotonic()
         with self.mortal.broker as broker:
-            for ledger in self.ledgers:
-                broker.create_queue(
-                    ledger.queue,
-                    lock_duration_ms=int(self.lock_duration_s * 1_000),
-                    max_delivery_count=MAX_DELIVERY_COUNT,
-                    requires_session=ledger is self.sessions,
-                )
+            self._make_entities(broker)
             self.mortal.life = 1
             self.mortal.is_up.set()
             for worker in self.workers:
@@ -129,9 +142,22 @@ class CrashTest:
                 self.mortal.rise(self._death_while_starting())
                 advance()
             self._drain()
-        for ledger in self.ledgers:
+        for ledger in self.accounts:
             ledger.close()
         return self._report(time.monotonic() - started_at)
+
+    def _make_entities(self, broker: Broker) -> None:
+        settings: dict[str, Any] = {
+            "lock_duration_ms": int(self.lock_duration_s * 1_000),
+            "max_delivery_count": MAX_DELIVERY_COUNT,
+        }
+        for ledger in self.ledgers:
+            broker.create_queue(ledger.queue, requires_session=ledger is self.sessions, **settings)
+        broker.create_topic(self.topic.queue)
+        for subscription in self.topic.subscriptions:
+            wish = subscription.wish
+            rules = None if wish.rules is None else [dict(rule) for rule in wish.rules]
+            broker.create_subscription(self.topic.queue, wish.name, rules=rules, **settings)
 
     def _live(self) -> None:
         if self.random.random() < EARLY_DEATH:
@@ -163,17 +189,24 @@ class CrashTest:
 
     def _left(self) -> dict[str, Any]:
         """What the broker says is still there, with what its clients have not settled."""
+        broker, topic = self.mortal.broker, self.topic
+        found = {ledger.queue: broker.queue(ledger.queue) for ledger in self.ledgers}
+        for subscription in topic.subscriptions:
+            found[subscription.queue] = broker.subscription(topic.queue, subscription.wish.name)
         counts: dict[str, Any] = {}
-        for ledger in self.ledgers:
-            queue = self.mortal.broker.queue(ledger.queue)
-            if queue["message_count"]:
-                counts[ledger.queue] = {key: value for key, value in queue.items() if key.endswith("message_count")}
+        for name, entity in found.items():
+            if entity["message_count"]:
+                counts[name] = {key: value for key, value in entity.items() if key.endswith("message_count")}
+        # The bytes that copies share go with the last one, and what is scheduled when it is due.
+        fields = broker.topic(topic.queue)
+        if fields["scheduled_message_count"] or (not counts and fields["size_in_bytes"]):
+            counts[topic.queue] = {key: fields[key] for key in ("scheduled_message_count", "size_in_bytes")}
         return counts
 
     def _report(self, seconds: float) -> dict[str, Any]:
-        broken = {ledger.queue: dict(ledger.broken) for ledger in self.ledgers if ledger.broken}
-        counts: dict[str, int] = {"lost": 0, "completed_and_seen_again": 0}
-        for ledger in self.ledgers:
+        broken = {ledger.queue: dict(ledger.broken) for ledger in self.accounts if ledger.broken}
+        counts: dict[str, int] = {"lost": 0, "completed_and_seen_again": 0, "published_in_part": 0, "not_selected": 0}
+        for ledger in self.accounts:
             for promise, count in ledger.broken_counts.items():
                 counts[promise] = counts.get(promise, 0) + count
         stuck = [worker.name for worker in self.workers if worker.is_alive()]
@@ -189,6 +222,8 @@ class CrashTest:
             "acknowledged_sends": acknowledged,
             "acknowledged_sends_by_the_sdk": self.sdk_sends,
             "acknowledged_completions": completed,
+            "acknowledged_publications": len(self.topic.acknowledged),
+            "acknowledged_copies": sum(len(ledger.acknowledged) for ledger in self.topic.subscriptions),
             **counts,
             # The rule of three: with none of n, the chance of one is below 3/n, at 95 % confidence.
             "bound_on_loss": 3 / acknowledged if acknowledged and not counts["lost"] else None,
@@ -198,6 +233,7 @@ class CrashTest:
             "broken_promises": broken,
             "is_kept": not (broken or stuck or self.left_over),
             "queues": {ledger.queue: ledger.figures() for ledger in self.ledgers},
+            "topics": {ledger.queue: ledger.figures() for ledger in [self.topic, *self.topic.subscriptions]},
             "interruptions": dict(self.mortal.interruptions.most_common()),
         }
 
@@ -238,7 +274,7 @@ def main() -> int:
     else:
         options.json.parent.mkdir(parents=True, exist_ok=True)
         options.json.write_text(text, encoding="utf-8")
-        summary = {key: value for key, value in report.items() if key not in ("queues", "interruptions")}
+        summary = {key: value for key, value in report.items() if key not in ("queues", "topics", "interruptions")}
         console.print_json(data=summary)
     return 0 if report["is_kept"] else 1
 

@@ -85,7 +85,7 @@ class Producer(Worker):
         self.pause_s = pause_s
 
     def work(self, life: int) -> None:
-        with connected(self.mortal) as client, client.get_queue_sender(self.ledger.queue) as sender:
+        with connected(self.mortal) as client, self.sender(client) as sender:
             while self.goes_on(life):
                 if self.ledger.waiting_count > self.max_waiting:
                     time.sleep(PAUSE_S)
@@ -98,8 +98,14 @@ class Producer(Worker):
                     raise
                 time.sleep(self.pause_s)
 
+    def sender(self, client: ServiceBusClient) -> ServiceBusSender:
+        return client.get_queue_sender(self.ledger.queue)
+
+    def message(self, number: int) -> ServiceBusMessage:
+        return ServiceBusMessage(str(number))
+
     def send(self, sender: ServiceBusSender, numbers: Sequence[int]) -> None:
-        sender.send_messages([ServiceBusMessage(str(number)) for number in numbers], timeout=SEND_LIMIT_S)
+        sender.send_messages([self.message(number) for number in numbers], timeout=SEND_LIMIT_S)
         self.ledger.acknowledge(numbers)
 
 
@@ -139,7 +145,7 @@ class Consumer(Worker):
         self.ledger = ledger
 
     def work(self, life: int) -> None:
-        with connected(self.mortal) as client, client.get_queue_receiver(self.ledger.queue) as receiver:
+        with connected(self.mortal) as client, self.receiver(client) as receiver:
             while self.goes_on(life):
                 messages = receiver.receive_messages(RECEIVE_COUNT, RECEIVE_WAIT_S)
                 for message in messages:
@@ -147,12 +153,18 @@ class Consumer(Worker):
                 for message in messages:
                     self.complete(receiver, message)
 
+    def receiver(self, client: ServiceBusClient) -> ServiceBusReceiver:
+        return client.get_queue_receiver(self.ledger.queue)
+
+    def number(self, message: ServiceBusReceivedMessage) -> int:
+        return number_of(message)
+
     def note(self, message: ServiceBusReceivedMessage, life: int) -> None:
-        self.ledger.receive(sequence_number_of(message), number_of(message), life)
+        self.ledger.receive(sequence_number_of(message), self.number(message), life)
 
     def complete(self, receiver: ServiceBusReceiver, message: ServiceBusReceivedMessage) -> None:
         sequence_number = sequence_number_of(message)
-        self.ledger.attempt(sequence_number, number_of(message))
+        self.ledger.attempt(sequence_number, self.number(message))
         receiver.complete_message(message)
         self.ledger.complete(sequence_number, self.mortal.life)
 

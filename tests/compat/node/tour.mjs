@@ -1,9 +1,10 @@
-// A tour of everything that the official JavaScript SDK can do with a queue, against a running Tandem.
+// A tour of everything that the official JavaScript SDK can do with queues and topics, against a running Tandem.
 //
 //   node tour.mjs [--keep-going] CONNECTION_STRING QUEUES tcp|tls|websocket
 //
-// QUEUES is a JSON object of features and the empty queue for each: {"send-one": "orders", ...}. features.json says
-// what each feature shows and which settings its queue needs. One JSON line per feature says how it went:
+// QUEUES is a JSON object of features and the empty queue for each, or a topic: {"send-one": "orders", ...}.
+// features.json says what each feature shows, which settings its queue needs or which subscriptions its topic has. One
+// JSON line per feature says how it went:
 //
 //   {"feature": "send-one", "ok": true, "seconds": 0.1, "seen": ...}
 //   {"feature": "send-one", "ok": false, "seconds": 0.1, "surprise": "...", "log": [...]}
@@ -17,10 +18,12 @@ import { readFile } from 'node:fs/promises';
 import * as messages from './features/messages.mjs';
 import * as receiving from './features/receiving.mjs';
 import * as refusals from './features/refusals.mjs';
+import * as rules from './features/rules.mjs';
 import * as scheduling from './features/scheduling.mjs';
 import * as sessions from './features/sessions.mjs';
 import * as settlement from './features/settlement.mjs';
 import * as streaming from './features/streaming.mjs';
+import * as topics from './features/topics.mjs';
 import { sdkLog } from './sdk_log.mjs';
 import { Visit, within } from './visit.mjs';
 
@@ -37,6 +40,8 @@ const features = {
     ...sessions.features,
     ...streaming.features,
     ...refusals.features,
+    ...topics.features,
+    ...rules.features,
 };
 
 async function run(feature, visit) {

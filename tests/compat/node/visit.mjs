@@ -1,4 +1,4 @@
-// What the features need: clients of one queue, and the words to say what is expected of them.
+// What the features need: clients of one queue or topic, and the words to say what is expected of them.
 
 import assert from 'node:assert/strict';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -88,6 +88,11 @@ export class Visit {
 
     receiver(options) {
         return this.client.createReceiver(this.queue, options);
+    }
+
+    // A receiver from a subscription, where the queue is a topic.
+    subscriber(subscription, options) {
+        return this.client.createReceiver(this.queue, subscription, options);
     }
 
     // Exactly so many messages, in the order of their arrival.
