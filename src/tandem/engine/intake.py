@@ -29,6 +29,7 @@ __all__ = [
     "partition_key_of",
     "partition_of",
     "read_transfer",
+    "scheduled_time_of",
     "session_id_of",
     "usable_session_id",
 ]
@@ -200,6 +201,15 @@ def partition_key_of(annotations: Entries) -> str | None:
         return None
     key = (Message(annotations.to_section(MESSAGE_ANNOTATIONS)).message_annotations or {}).get(_PARTITION_KEY.decode())
     return str(key) if isinstance(key, str) else None
+
+
+def scheduled_time_of(annotations: Entries) -> int:
+    """When the message is to be enqueued, in milliseconds since 1970; 0 if it does not say."""
+    if _SCHEDULED_TIME not in annotations.encoded:
+        return 0
+    message = Message(annotations.to_section(MESSAGE_ANNOTATIONS))
+    at_ms = (message.message_annotations or {}).get(_SCHEDULED_TIME.decode())
+    return int(at_ms) if isinstance(at_ms, Timestamp) else 0
 
 
 def partition_of(key: str) -> int:

@@ -169,7 +169,8 @@ class Outlet:
 
     def _loaded(self, messages: list[BrokeredMessage], limit: int, generation: int) -> None:
         head = self.head
-        if generation != head.generation:
+        # What a deleted queue held is not forwarded any more, though it may still be on disk.
+        if generation != head.generation or self.subqueue.queue.is_dropped:
             return
         size_bytes = 0
         for message in messages:
