@@ -138,7 +138,8 @@ MAX_USER_METADATA_CHARACTERS: Final = 1_024
 # Entities. Queues of one namespace. Each costs about 3 KB of memory, whatever it holds. Service: 10,000.
 MAX_ENTITIES: Final = 10_000
 
-# Subscriptions of one topic, and SQL filters of all of them, each of which is evaluated for each message. Service: 2,000.
+# Subscriptions of one topic, and SQL filters of all of them, each of which is evaluated for each message.
+# Service: 2,000.
 MAX_SUBSCRIPTIONS_PER_TOPIC: Final = 2_000
 MAX_SQL_FILTERS_PER_TOPIC: Final = 2_000
 
@@ -195,3 +196,30 @@ SESSION_WAIT_MS: Final = 65_000
 
 # Sessions. One call of get-message-sessions. Service: 100 in the SDKs.
 MAX_SESSIONS_PER_PAGE: Final = 1_000
+
+# Characters. The text of a filter or of an action; it has at most as many tokens. Service: 1,024.
+MAX_EXPRESSION_CHARACTERS: Final = 1_024
+
+# Characters. A property's name in a rule: longer than any that is typed by a person. Service: not published.
+MAX_PROPERTY_NAME_CHARACTERS: Final = 256
+
+# Levels. Parentheses, NOT, signs, lists and functions within each other. A text of 1,024 characters could have 512; the
+# parser takes three calls of a function for a level, and Python stops at a thousand of them. Service: not published.
+MAX_RULE_DEPTH: Final = 64
+
+# Statements. SET and REMOVE of one action. Service: 32.
+MAX_RULE_STATEMENTS: Final = 32
+
+# Characters. A pattern may come from a property or a parameter, and so be longer than the text of the rule; matching
+# takes time for each character of the text, and memory for each of the pattern. Service: not published.
+MAX_PATTERN_CHARACTERS: Final = 1_024
+
+# Characters. A string that a rule puts together: sixteen times "SET a = a + a" would make anything of one character.
+# It is as much as a message may have in all its properties. Service: 65,536 bytes for the whole header.
+MAX_COMPUTED_CHARACTERS: Final = 65_536
+
+# Properties. User properties that one correlation filter names. Service: not published.
+MAX_CORRELATION_PROPERTIES: Final = 64
+
+# Bytes. What an action may add to the properties of a message. Service: 65,536 for the whole header.
+MAX_HEADER_BYTES: Final = 65_536

@@ -20,7 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from tests.fuzz.worker import WORK
 
-NAMES: Final = ("decoder", "message", "before-open", "after-open", "frames")
+NAMES: Final = ("decoder", "message", "before-open", "after-open", "frames", "rules", "atom")
 
 
 class Outcome:
@@ -73,7 +73,7 @@ def fuzz(target: str, engine: str, inputs: int, seed: int, progress: Progress, t
 
 
 def parse_arguments(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.run", description="Fuzz tandem.amqp.")
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz.run", description="Fuzz what strangers can send.")
     parser.add_argument("--inputs", type=int, default=200_000, help="for each target (default: %(default)s)")
     parser.add_argument("--target", action="append", choices=NAMES, help="may be repeated (default: all)")
     parser.add_argument("--seed", type=int, default=1, help="of the engine's randomness (default: %(default)s)")

@@ -48,6 +48,7 @@ from tandem.amqp.types import (
     UShort,
 )
 from tests.fuzz.conversations import CLIENT_LOGIN, MESSAGE, PEER_LINKS, PEER_OPENING, PEER_TRAFFIC, SERVER_LOGIN
+from tests.fuzz.rules import BARE, input_of
 from tests.fuzz.worker import CORPUS
 
 Seeds = dict[str, bytes]
@@ -343,12 +344,95 @@ def _ask(event: Event) -> None:
             event.link.send(payload)
 
 
+def rule_seeds() -> Seeds:
+    """Rules over the properties of the target's own message, some with a message of theirs in front."""
+    rules = {
+        "comparison": "text = 'xax' AND integer < -1 OR NOT double >= 2.5",
+        "in": "text NOT IN ('x', 'xax', NULL) OR integer IN (-7, 1)",
+        "like": "text LIKE '%a_' AND text NOT LIKE '!%%' ESCAPE '!'",
+        "like-bits": "text LIKE '%x_x%'",
+        "null": "missing IS NULL AND nothing IS NULL AND EXISTS(Nothing) AND EXISTS(sys.Label)",
+        "arithmetic": "-integer * 2 + 1 % 3 - (4 / 2) > +double",
+        "types": "decimal + 1 > 0 AND moment - moment = span OR guid = newid() AND single <> 0.1",
+        "functions": "property('te' + 'xt') = p(text) OR flag",
+        "parameters": "text LIKE @s AND integer > @i AND span < @t OR @none = 1",
+        "system": "sys.TimeToLive + sys.TimeToLive > @t AND sys.EnqueuedTimeUtc + sys.TimeToLive = sys.ExpiresAtUtc",
+        "names": "[a b] = \"q\"\"q\" AND [x]]y] = 'it''s' AND user.text <> sys.subject",
+        "nested": "NOT (NOT (((text = 'x') AND (1 = 1)) OR - - + -integer = 7))",
+        "row": "1 + 1 + 1 + 1 - 1 - 1 = 2 AND flag AND flag AND flag OR flag",
+        "overflow": "9223372036854775807 + integer > -9223372036854775808 - 1",
+        "action": "SET text = text + '!'; SET integer = integer + 1 REMOVE flag; SET [new one] = newid()",
+        "action-system": "SET sys.Label = sys.To + text; REMOVE sys.SessionId; SET sys.TimeToLive = @t",
+        "action-types": "SET small = 256 SET single = 2 SET decimal = 7 SET c = list SET [a b] = 'x' SET big = +big",
+        "action-chain": "SET a = text SET a = a + a SET a = a + a SET a = a + a SET b = a REMOVE a SET c = a",
+    }
+    seeds = {name: input_of(text) for name, text in rules.items()}
+    seeds["message"] = input_of("SET b = text SET sys.Label = 'l' REMOVE text", BARE[-120:])
+    seeds["small-message"] = input_of(
+        "text = 'x' AND sys.Label = 'y'", encode_message(properties=Properties(subject="y"))
+    )
+    seeds["text-like"] = input_of("%a_a%b", b"xaxaab")
+    return seeds
+
+
+def atom_seeds() -> Seeds:
+    """Descriptions as clients send them, one with each kind of element; and choices for those that are made here."""
+    names = 'xmlns="http://schemas.microsoft.com/netservices/2010/10/servicebus/connect" xmlns:i="urn:i"'
+    pair = "<KeyValueOfstringanyType><Key>{}</Key><Value i:type='t:{}'>{}</Value></KeyValueOfstringanyType>"
+    values = {
+        "string": "x",
+        "int": "5",
+        "long": "9223372036854775807",
+        "boolean": "true",
+        "double": "INF",
+        "dateTime": "2020-07-05T11:12:13.1234567Z",
+        "duration": "-P1DT2H3M4.0000005S",
+    }
+    pairs = "".join([pair.format(f"@{kind}", kind, value) for kind, value in values.items()])
+    rule = (
+        f'<entry xmlns="http://www.w3.org/2005/Atom"><content type="application/xml"><RuleDescription {names}>'
+        "{}<Name>r</Name></RuleDescription></content></entry>"
+    )
+    sql = "<SqlExpression>a = @int</SqlExpression><CompatibilityLevel>20</CompatibilityLevel>"
+    documents = {
+        "sql": rule.format(f'<Filter i:type="SqlFilter">{sql}<Parameters>{pairs}</Parameters></Filter>'),
+        "action": rule.format(
+            '<Filter i:type="TrueFilter"/><Action i:type="SqlRuleAction"><SqlExpression>SET a = @p</SqlExpression>'
+            f"<Parameters>{pair.format('@p', 'string', '&lt;')}</Parameters></Action>"
+        ),
+        "correlation": rule.format(
+            f'<Filter i:type="CorrelationFilter"><Label>l</Label><To>t</To><Properties>{pairs}</Properties></Filter>'
+        ),
+        "queue": (
+            f"<QueueDescription {names}><LockDuration>PT1M</LockDuration><MaxDeliveryCount>5</MaxDeliveryCount>"
+            "<DefaultMessageTimeToLive>P10675199DT2H48M5.4775807S</DefaultMessageTimeToLive>"
+            "<RequiresSession>true</RequiresSession><Status>Active</Status><UserMetadata> a&#13; </UserMetadata>"
+            "<ForwardDeadLetteredMessagesTo>sb://host:1/q</ForwardDeadLetteredMessagesTo></QueueDescription>"
+        ),
+        "authorization": (
+            f"<TopicDescription {names}><AuthorizationRules><AuthorizationRule i:type='SharedAccessAuthorizationRule'>"
+            "<Rights><AccessRights>Send</AccessRights></Rights><KeyName>k</KeyName><PrimaryKey>abc=</PrimaryKey>"
+            "<SecondaryKey/></AuthorizationRule></AuthorizationRules></TopicDescription>"
+        ),
+        "bomb": '<!DOCTYPE a [<!ENTITY x "y"><!ENTITY z "&x;&x;">]><a>&z;</a>',
+        "nil": f'<SubscriptionDescription {names}><ForwardTo i:nil="true"/><Status/></SubscriptionDescription>',
+        "utf-16": "",
+    }
+    seeds = {name: document.encode() for name, document in documents.items()}
+    seeds["utf-16"] = '<?xml version="1.0" encoding="utf-16"?><a>x</a>'.encode("utf-16")
+    seeds["choices"] = bytes(range(64))
+    seeds["pieces"] = b"<a " + bytes(range(0x80, 0x100)) + b"</a>"
+    return seeds
+
+
 def main() -> None:
     targets = {
         "decoder": decoder_seeds(),
         "message": message_seeds(),
         "before-open": before_open_seeds(),
         "after-open": after_open_seeds(),
+        "rules": rule_seeds(),
+        "atom": atom_seeds(),
     }
     for target, seeds in targets.items():
         folder = CORPUS / target

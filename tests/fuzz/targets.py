@@ -18,9 +18,11 @@ from tandem.amqp.stored import prepare
 from tandem.amqp.transactions import decode_transaction_request
 from tandem.errors import DecodeError
 from tandem.limits import MAX_FRAME_SIZE_BEFORE_OPEN_BYTES
+from tests.fuzz.atom import fuzz_atom
 from tests.fuzz.conversations import SETTINGS, attached_server, new_client, new_server
 from tests.fuzz.program import Program, react
 from tests.fuzz.promises import Endpoint, is_same, promise, trace
+from tests.fuzz.rules import fuzz_rules
 
 __all__ = ["CONNECTION_TARGETS", "MAX_INPUT_BYTES", "TARGETS"]
 
@@ -254,10 +256,21 @@ TARGETS: Final[dict[str, Callable[[bytes], None]]] = {
     "before-open": fuzz_connection_before_open,
     "after-open": fuzz_connection_after_open,
     "frames": fuzz_frames,
+    "rules": fuzz_rules,
+    "atom": fuzz_atom,
 }
 
 # What together makes the connection level.
 CONNECTION_TARGETS: Final = ("before-open", "after-open", "frames")
 
-# Bytes. Enough for every construct, and past the 8,192 that a stranger may send in a frame.
-MAX_INPUT_BYTES: Final = {"decoder": 2_048, "message": 2_048, "before-open": 9_000, "after-open": 2_048, "frames": 768}
+# Bytes. Enough for every construct, past the 8,192 that a stranger may send in a frame, and past the 1,024 characters
+# of a rule.
+MAX_INPUT_BYTES: Final = {
+    "decoder": 2_048,
+    "message": 2_048,
+    "before-open": 9_000,
+    "after-open": 2_048,
+    "frames": 768,
+    "rules": 1_400,
+    "atom": 1_400,
+}

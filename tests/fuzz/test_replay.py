@@ -19,7 +19,15 @@ from tests.fuzz.targets import MAX_INPUT_BYTES, TARGETS
 from tests.fuzz.worker import Run, corpus_of
 
 # About two seconds each, and under coverage measurement still less than ten.
-INPUTS: Final = {"decoder": 4_000, "message": 4_000, "before-open": 2_000, "after-open": 700, "frames": 1_000}
+INPUTS: Final = {
+    "decoder": 4_000,
+    "message": 4_000,
+    "before-open": 2_000,
+    "after-open": 700,
+    "frames": 1_000,
+    "rules": 1_500,
+    "atom": 1_500,
+}
 
 FILES: Final = [(target, path) for target in TARGETS for path in corpus_of(target)]
 

@@ -1,14 +1,14 @@
-"""Random expressions of the part of the language that SQLite shares, decided by both: `python -m tests.rules.differential N`.
+"""Random expressions of what rules and SQLite share, decided by both: `python -m tests.rules.differential N`.
 
-Expressions are well typed, since SQLite converts between types where rules do not. They have few parentheses, so that the
-precedence of operators is compared as well. Where the languages differ in words, each has its own text:
+Expressions are well typed, since SQLite converts between types where rules do not. They have few parentheses, so that
+the precedence of operators is compared as well. Where the languages differ in words, each has its own text:
 
     rules                      SQLite
     t1 + 'x'                   (t1 || 'x')
     EXISTS(i1)                 has_i1
 
-Out of the common part, and left out: division by zero (an error here, NULL there), integers that overflow (an error here,
-a real number there), `%` of doubles (an integer there), a pattern that ends with its escape character.
+Out of the common part, and left out: division by zero (an error here, NULL there), integers that overflow (an error
+here, a real number there), `%` of doubles (an integer there), a pattern that ends with its escape character.
 """
 
 from __future__ import annotations

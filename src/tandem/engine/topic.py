@@ -22,7 +22,7 @@ from tandem.engine.queue import NO_SESSION, Queue
 from tandem.engine.rule import Rule
 from tandem.engine.selector import Selection, Selector
 from tandem.engine.topic_description import TopicDescription
-from tandem.limits import MAX_PAGE_MESSAGES
+from tandem.limits import MAX_HEADER_BYTES, MAX_PAGE_MESSAGES
 from tandem.rules import RuleEvaluationError, Subject, apply_changes
 
 if TYPE_CHECKING:
@@ -219,7 +219,13 @@ class Topic(Queue):
                 annotations[_ANNOTATIONS[name]] = Timestamp(value) if isinstance(value, int) else value
         if annotations:
             changed = changed.with_annotations(annotations)
-        copy.size_bytes += len(changed.bare) - len(stored.bare)
+        added_bytes = len(changed.bare) - len(stored.bare)
+        if added_bytes > MAX_HEADER_BYTES:
+            raise RuleEvaluationError(
+                f"the action adds {added_bytes} bytes to the properties of the message; at most {MAX_HEADER_BYTES} are "
+                "allowed"
+            )
+        copy.size_bytes += added_bytes
         copy.stored = changed
         return self._subject(copy)
 

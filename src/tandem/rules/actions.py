@@ -7,6 +7,7 @@ that fails half way has changed nothing.
 from __future__ import annotations
 
 import decimal
+import struct
 import uuid
 from collections.abc import Mapping
 from typing import Final
@@ -48,6 +49,7 @@ from tandem.rules.system import (
 )
 from tandem.rules.values import (
     DATETIME_OFFSET,
+    MAX_DATETIME_TICKS,
     MAX_INT64,
     MIN_INT64,
     URI,
@@ -67,6 +69,7 @@ _NOTHING: Final[dict[str, object]] = {}
 _ID_CODES: Final = (MESSAGE_ID, SESSION_ID, REPLY_TO_SESSION_ID, PARTITION_KEY)
 
 _LARGEST_FLOAT: Final = 3.4028234663852886e38
+_FLOAT: Final = struct.Struct(">f")
 
 
 class SqlAction:
@@ -87,7 +90,8 @@ class SqlAction:
             target = statement.target
             if isinstance(target, UserProperty):
                 _change_user(draft, changes, target, statement.value)
-            elif isinstance(target, SystemProperty):
+            else:
+                assert isinstance(target, SystemProperty)
                 value = None if statement.value is None else statement.value.evaluate(draft)
                 _change_system(draft, changes, target.code, value)
         return changes
@@ -101,12 +105,10 @@ class SqlAction:
 
 def _change_user(draft: Subject, changes: Changes, target: UserProperty, expression: Node | None) -> None:
     folded = target.folded
-    spellings = draft.spellings(folded)
-    for name in spellings:
-        changes.user[name] = REMOVED
-    name = spellings[0] if spellings else target.name
+    spellings = draft.spellings(folded, target.name)
+    for spelling in spellings:
+        changes.user[spelling] = REMOVED
     if expression is None:
-        changes.user[name] = REMOVED
         draft.remove_user(folded)
         return
     if isinstance(expression, UserProperty):
@@ -122,7 +124,7 @@ def _change_user(draft: Subject, changes: Changes, target: UserProperty, express
     converted = _converted(value, draft.raw_user(folded))
     if converted is not None:
         raw = converted
-    changes.user[name] = raw
+    changes.user[spellings[0]] = raw
     draft.set_user(folded, raw)
 
 
@@ -133,7 +135,7 @@ def _converted(value: object, existing: object) -> object:
     if isinstance(value, int):
         return _converted_integer(value, existing)
     if isinstance(value, float):
-        return Float(value) if isinstance(existing, Float) and abs(value) <= _LARGEST_FLOAT else None
+        return _single(value) if isinstance(existing, Float) and abs(value) <= _LARGEST_FLOAT else None
     if isinstance(value, str):
         if isinstance(existing, Symbol):
             return Symbol(value) if value.isascii() else None
@@ -170,12 +172,17 @@ def _converted_integer(value: int, existing: object) -> object:
     if isinstance(existing, int):
         return value if MIN_INT64 <= value <= MAX_INT64 else None
     if isinstance(existing, Float):
-        return Float(float(value))
+        return _single(float(value))
     if isinstance(existing, float):
         return float(value)
     if isinstance(existing, (Decimal32, Decimal64, Decimal128)):
         return _decimal_like(existing, value)
     return None
+
+
+def _single(value: float) -> Float:
+    """In the precision that is written, so that later statements see what a receiver will."""
+    return Float(_FLOAT.unpack(_FLOAT.pack(value))[0])
 
 
 def _decimal_like(existing: Decimal32 | Decimal64 | Decimal128, value: int) -> object:
@@ -207,6 +214,8 @@ def _change_system(draft: Subject, changes: Changes, code: int, value: object) -
 def _milliseconds(code: int, value: object, is_right_type: bool) -> int | None:
     if value is None:
         return None
+    if isinstance(value, DateTime) and not 0 <= value.ticks <= MAX_DATETIME_TICKS:
+        raise RuleEvaluationError(f"sys.{NAMES[code]} must be in the years 1 to 9999, got {shown(value)}")
     if is_right_type and isinstance(value, (DateTime, TimeSpan)):
         return value.to_ms()
     wanted = "TimeSpan" if code == TIME_TO_LIVE else "DateTime"

@@ -9,17 +9,11 @@ import decimal
 import math
 from typing import Final
 
+from tandem.limits import MAX_COMPUTED_CHARACTERS
 from tandem.rules.errors import RuleEvaluationError
-from tandem.rules.values import MAX_INT64, MIN_INT64, DateTime, TimeSpan, shown, type_name
+from tandem.rules.values import MAX_DATETIME_TICKS, MAX_INT64, MIN_INT64, DateTime, TimeSpan, shown, type_name
 
-__all__ = ["MAX_COMPUTED_CHARACTERS", "combine", "negate"]
-
-# Characters. A string that a rule puts together: sixteen times "SET a = a + a" would make anything of one character.
-# It is as much as a message may have in all its properties. Service: 65,536 bytes for the whole header.
-MAX_COMPUTED_CHARACTERS: Final = 65_536
-
-# .NET's DateTime ends with the year 9999.
-_MAX_DATETIME_TICKS: Final = 3_155_378_975_999_999_999
+__all__ = ["combine", "negate"]
 
 # AMQP's decimal128, so that every result can be written. Used by its methods only, never as the context of a thread.
 _DECIMAL128: Final = decimal.Context(
@@ -137,7 +131,7 @@ def _combine_decimals(operator: str, left: decimal.Decimal, right: decimal.Decim
 
 
 def _datetime(ticks: int) -> DateTime:
-    if 0 <= ticks <= _MAX_DATETIME_TICKS:
+    if 0 <= ticks <= MAX_DATETIME_TICKS:
         return DateTime(ticks)
     raise RuleEvaluationError("the result is a date outside the years 1 to 9999")
 

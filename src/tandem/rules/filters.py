@@ -5,18 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from tandem.limits import MAX_CORRELATION_PROPERTIES, MAX_EXPRESSION_CHARACTERS, MAX_PROPERTY_NAME_CHARACTERS
 from tandem.rules.errors import RuleArgumentError
 from tandem.rules.expressions import Node
 from tandem.rules.parser import parse
 from tandem.rules.subject import Subject
-from tandem.rules.system import CORRELATION_FIELDS, NAMES
-from tandem.rules.tokens import MAX_EXPRESSION_CHARACTERS, MAX_PROPERTY_NAME_CHARACTERS
+from tandem.rules.system import (
+    CONTENT_TYPE,
+    CORRELATION_ID,
+    LABEL,
+    MESSAGE_ID,
+    NAMES,
+    REPLY_TO,
+    REPLY_TO_SESSION_ID,
+    SESSION_ID,
+    TO,
+)
 from tandem.rules.values import MAX_INT64, MIN_INT64, fold, rule_value, shown, typed_key
 
-__all__ = ["MAX_CORRELATION_PROPERTIES", "CorrelationFilter", "FalseFilter", "Filter", "SqlFilter", "TrueFilter"]
-
-# Properties. User properties that one correlation filter names. Service: not published.
-MAX_CORRELATION_PROPERTIES: Final = 64
+__all__ = ["CorrelationFilter", "FalseFilter", "Filter", "SqlFilter", "TrueFilter"]
 
 _NOTHING: Final[dict[str, object]] = {}
 
@@ -95,39 +102,43 @@ class CorrelationFilter(Filter):
 
     def __init__(
         self,
-        correlation_id: str | None = None,
-        message_id: str | None = None,
-        to: str | None = None,
-        reply_to: str | None = None,
-        label: str | None = None,
-        session_id: str | None = None,
-        reply_to_session_id: str | None = None,
-        content_type: str | None = None,
+        correlation_id: object = None,
+        message_id: object = None,
+        to: object = None,
+        reply_to: object = None,
+        label: object = None,
+        session_id: object = None,
+        reply_to_session_id: object = None,
+        content_type: object = None,
         properties: Mapping[str, object] = _NOTHING,
     ) -> None:
-        self.correlation_id = correlation_id
-        self.message_id = message_id
-        self.to = to
-        self.reply_to = reply_to
-        self.label = label
-        self.session_id = session_id
-        self.reply_to_session_id = reply_to_session_id
-        self.content_type = content_type
-        self.properties: dict[str, object] = dict(properties)
+        """Fields are strings, or None where they do not count; RuleArgumentError for anything else."""
         # What is named, in an order that two filters that name the same share: `keys` has the values in this order.
         self.system_codes: list[int] = []
         self.user_names: list[str] = []
         self._keys: list[object] = []
-        texts = (correlation_id, message_id, to, reply_to, label, session_id, reply_to_session_id, content_type)
-        for code, text in zip(CORRELATION_FIELDS, texts, strict=True):
-            if text is not None:
-                self.system_codes.append(code)
-                self._keys.append(_checked_text(NAMES[code], text))
+        self.correlation_id: str | None = self._named(CORRELATION_ID, correlation_id)
+        self.message_id: str | None = self._named(MESSAGE_ID, message_id)
+        self.to: str | None = self._named(TO, to)
+        self.reply_to: str | None = self._named(REPLY_TO, reply_to)
+        self.label: str | None = self._named(LABEL, label)
+        self.session_id: str | None = self._named(SESSION_ID, session_id)
+        self.reply_to_session_id: str | None = self._named(REPLY_TO_SESSION_ID, reply_to_session_id)
+        self.content_type: str | None = self._named(CONTENT_TYPE, content_type)
+        self.properties: dict[str, object] = dict(properties)
         for folded, key in sorted(_property_keys(self.properties).items()):
             self.user_names.append(folded)
             self._keys.append(key)
         if not self._keys:
             raise RuleArgumentError("a correlation filter must name at least one property; use TrueFilter for all")
+
+    def _named(self, code: int, value: object) -> str | None:
+        if value is None:
+            return None
+        text = _checked_text(NAMES[code], value)
+        self.system_codes.append(code)
+        self._keys.append(text)
+        return text
 
     @property
     def keys(self) -> tuple[object, ...]:
@@ -155,7 +166,7 @@ class CorrelationFilter(Filter):
         return " AND ".join(named)
 
 
-def _checked_text(name: str, text: object) -> object:
+def _checked_text(name: str, text: object) -> str:
     if not isinstance(text, str):
         raise RuleArgumentError(f"{name} of a correlation filter must be a string, got {shown(rule_value(text))}")
     if len(text) > MAX_EXPRESSION_CHARACTERS:

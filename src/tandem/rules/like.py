@@ -9,15 +9,10 @@ offset, and a character of the text costs one shift and one OR of an integer of 
 
 from __future__ import annotations
 
-from typing import Final
-
+from tandem.limits import MAX_PATTERN_CHARACTERS
 from tandem.rules.errors import RuleEvaluationError
 
-__all__ = ["MAX_PATTERN_CHARACTERS", "Pattern"]
-
-# Characters. A pattern may come from a property or a parameter, and so be longer than the text of the rule; matching
-# takes time for each character of the text, and memory for each of the pattern. Service: not published.
-MAX_PATTERN_CHARACTERS: Final = 1_024
+__all__ = ["Pattern"]
 
 
 class Segment:

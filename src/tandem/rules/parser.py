@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from tandem.limits import MAX_EXPRESSION_CHARACTERS, MAX_RULE_DEPTH, MAX_RULE_STATEMENTS
 from tandem.rules.errors import RuleArgumentError, RuleEvaluationError, RuleSyntaxError
 from tandem.rules.expressions import (
     ADDITIVE,
@@ -49,7 +50,6 @@ from tandem.rules.tokens import (
     DOUBLE,
     END,
     INTEGER,
-    MAX_EXPRESSION_CHARACTERS,
     NAME,
     PARAMETER,
     STRING,
@@ -60,14 +60,7 @@ from tandem.rules.tokens import (
 )
 from tandem.rules.values import MAX_INT64, MIN_INT64, fold, rule_value
 
-__all__ = ["MAX_DEPTH", "MAX_STATEMENTS", "Assignment", "parse", "parse_statements", "read_parameters"]
-
-# Levels. Parentheses, NOT, signs, lists and functions within each other. A text of 1,024 characters could have 512; the
-# parser takes three calls of a function for a level, and Python stops at a thousand of them. Service: not published.
-MAX_DEPTH: Final = 64
-
-# Statements. SET and REMOVE of one action. Service: 32.
-MAX_STATEMENTS: Final = 32
+__all__ = ["Assignment", "parse", "parse_statements", "read_parameters"]
 
 _NO_PARAMETERS: Final[dict[str, object]] = {}
 _COMPARISON_SYMBOLS: Final = ("=", "<>", "!=", ">", ">=", "<", "<=")
@@ -110,8 +103,8 @@ def parse_statements(text: str, parameters: Mapping[str, object] = _NO_PARAMETER
     parser = _Parser(text, read_parameters(parameters))
     statements: list[Assignment] = []
     while parser.next.kind != END:
-        if len(statements) == MAX_STATEMENTS:
-            problem = f"one more statement than the {MAX_STATEMENTS} that an action may have"
+        if len(statements) == MAX_RULE_STATEMENTS:
+            problem = f"one more statement than the {MAX_RULE_STATEMENTS} that an action may have"
             raise RuleSyntaxError(problem, text, parser.next.position)
         statements.append(parser.statement())
         parser.take_symbol(";")
@@ -151,10 +144,10 @@ class _Parser:
     # --- tokens ---------------------------------------------------------------------------------------------------
 
     def take(self) -> Token:
+        """The next token, which the caller has seen to be another than the END."""
         token = self.next
-        if token.kind != END:
-            self._at += 1
-            self.next = self._tokens[self._at]
+        self._at += 1
+        self.next = self._tokens[self._at]
         return token
 
     def take_symbol(self, symbol: str) -> bool:
@@ -298,8 +291,8 @@ class _Parser:
 
     def _enter(self) -> None:
         self._depth += 1
-        if self._depth > MAX_DEPTH:
-            problem = f"an expression nested deeper than the {MAX_DEPTH} levels that a rule may have"
+        if self._depth > MAX_RULE_DEPTH:
+            problem = f"an expression nested deeper than the {MAX_RULE_DEPTH} levels that a rule may have"
             raise self.wrong(problem, self.next)
 
     def _leave(self, place: str) -> None:
@@ -312,8 +305,7 @@ class _Parser:
         if kind == WORD:
             return self._word()
         if kind == NAME:
-            self.take()
-            return UserProperty(token.text)
+            return self.property()
         if kind == INTEGER:
             if token.integer > MAX_INT64:
                 raise self.wrong(f"{token.text} is beyond the range of a 64-bit integer", token)

@@ -165,9 +165,13 @@ class Subject:
         """Of a draft: the AMQP value of a user property; None if it is null or there is none."""
         return None if self._raw is None else self._raw.get(folded_name)
 
-    def spellings(self, folded_name: str) -> list[str]:
-        """Of a draft: how the message spells the name. More than one is a sender's mistake: names have no case."""
-        return [] if self._spellings is None else self._spellings.get(folded_name, [])
+    def spellings(self, folded_name: str, name: str) -> list[str]:
+        """Of a draft: how the message spells a name, and from now on as `name` if it does not have it.
+
+        More than one is a sender's mistake, since names have no case.
+        """
+        assert self._spellings is not None
+        return self._spellings.setdefault(folded_name, [name])
 
     def set_user(self, folded_name: str, raw: object) -> None:
         """Of a draft: give a user property an AMQP value."""

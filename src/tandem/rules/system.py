@@ -11,12 +11,34 @@ from typing import Final
 
 __all__ = [
     "CODES",
-    "CORRELATION_FIELDS",
+    "CONTENT_TYPE",
+    "CORRELATION_ID",
     "DATETIME_CODES",
+    "DEAD_LETTER_SOURCE",
+    "DELIVERY_COUNT",
+    "ENQUEUED_SEQUENCE_NUMBER",
+    "ENQUEUED_TIME",
+    "EXPIRES_AT",
+    "FORCE_PERSISTENCE",
+    "LABEL",
+    "LOCKED_UNTIL",
+    "LOCK_TOKEN",
+    "MESSAGE_ID",
     "NAMES",
+    "PARTITION_KEY",
     "PROPERTIES_SECTION_COUNT",
+    "REPLY_TO",
+    "REPLY_TO_SESSION_ID",
+    "SCHEDULED_ENQUEUE_TIME",
+    "SEQUENCE_NUMBER",
+    "SESSION_ID",
     "SETTABLE",
+    "SIZE",
+    "STATE",
     "SYSTEM_COUNT",
+    "TIME_TO_LIVE",
+    "TO",
+    "VIA_PARTITION_KEY",
 ]
 
 MESSAGE_ID: Final = 0
@@ -73,7 +95,7 @@ NAMES: Final = (
     "ForcePersistence",
 )
 
-# Every accepted name in lower case. The second line of each pair is what today's SDKs call it.
+# Every accepted name in lower case. Those that are written out are what today's SDKs say instead.
 CODES: Final[dict[str, int]] = {
     **{name.lower(): code for code, name in enumerate(NAMES)},
     "subject": LABEL,
@@ -100,15 +122,3 @@ SETTABLE: Final[dict[int, str]] = {
     SCHEDULED_ENQUEUE_TIME: "scheduled_enqueue_time_ms",
     PARTITION_KEY: "partition_key",
 }
-
-# What a correlation filter can name beside user properties, in the order of its parameters.
-CORRELATION_FIELDS: Final = (
-    CORRELATION_ID,
-    MESSAGE_ID,
-    TO,
-    REPLY_TO,
-    LABEL,
-    SESSION_ID,
-    REPLY_TO_SESSION_ID,
-    CONTENT_TYPE,
-)

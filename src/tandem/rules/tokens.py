@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from tandem.limits import MAX_EXPRESSION_CHARACTERS, MAX_PROPERTY_NAME_CHARACTERS
 from tandem.rules.errors import RuleSyntaxError
 
 __all__ = [
     "DOUBLE",
     "END",
     "INTEGER",
-    "MAX_EXPRESSION_CHARACTERS",
-    "MAX_PROPERTY_NAME_CHARACTERS",
     "NAME",
     "PARAMETER",
     "STRING",
@@ -21,12 +20,6 @@ __all__ = [
     "is_regular_name",
     "tokenize",
 ]
-
-# Characters. The text of a filter or of an action; it has at most as many tokens. Service: 1,024.
-MAX_EXPRESSION_CHARACTERS: Final = 1_024
-
-# Characters. A property's name in a rule: longer than any that is typed by a person. Service: not published.
-MAX_PROPERTY_NAME_CHARACTERS: Final = 256
 
 # Kinds of token. A WORD may be a keyword, a NAME is one in brackets or double quotation marks and never is.
 END: Final = 0

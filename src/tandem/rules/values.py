@@ -31,6 +31,7 @@ from tandem.amqp.types import (
 __all__ = [
     "DATETIME_OFFSET",
     "INCOMPARABLE",
+    "MAX_DATETIME_TICKS",
     "MAX_INT64",
     "MIN_INT64",
     "TICKS_PER_MS",
@@ -60,6 +61,9 @@ _EPOCH_TICKS: Final = 621_355_968_000_000_000
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _YEAR_ONE: Final = datetime.datetime(1, 1, 1)  # noqa: DTZ001 - the origin of .NET's ticks has no zone
 _MICROSECOND: Final = datetime.timedelta(microseconds=1)
+
+# .NET's DateTime ends with the year 9999. Peers may send later ones, which can be compared and copied.
+MAX_DATETIME_TICKS: Final = 3_155_378_975_999_999_999
 
 # The descriptors that .NET's SDK puts around types that AMQP does not have.
 TIMESPAN: Final = "com.microsoft:timespan"
