@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from tandem.config import Configuration, SubscriptionSettings, TopicSettings, create_missing, read_configuration
+from tandem.config import (
+    Configuration,
+    NamespaceSettings,
+    SubscriptionSettings,
+    TopicSettings,
+    create_missing,
+    read_configuration,
+)
 from tandem.engine.description import QueueDescription
 from tandem.engine.namespace import Namespace
 from tandem.engine.subscription_description import SubscriptionDescription
@@ -179,9 +186,9 @@ def empty_namespace() -> Namespace:
 
 def test_the_toml_says_where_to_listen_and_which_queues_there_are(tmp_path: Path) -> None:
     configuration = read(tmp_path, TOML)
-    assert (configuration.namespace, configuration.host, configuration.tls) == ("orders-eu", "0.0.0.0", "off")
+    assert (configuration.default.name, configuration.host, configuration.tls) == ("orders-eu", "0.0.0.0", "off")
     assert (configuration.port, configuration.http_port, configuration.credits_per_second) == (0, 8_080, 1_000)
-    orders, late = configuration.queues
+    orders, late = configuration.default.queues
     assert (orders.name, orders.lock_duration_ms, orders.requires_session) == ("orders", 30_000, True)
     assert late.to_fields() == QueueDescription("orders/late").to_fields()
 
@@ -193,8 +200,8 @@ def test_an_empty_toml_leaves_everything_open(tmp_path: Path) -> None:
 def test_the_config_of_the_official_emulator_is_read_with_its_durations(tmp_path: Path) -> None:
     # Editors on Windows put a byte order mark in front.
     configuration = read(tmp_path, "\ufeff" + json.dumps(EMULATOR), "Config.json")
-    assert configuration.namespace == "sbemulatorns"
-    first, second = configuration.queues
+    assert configuration.default.name == "sbemulatorns"
+    first, second = configuration.default.queues
     expected = QueueDescription(
         "queue.1",
         dead_lettering_on_message_expiration=True,
@@ -220,7 +227,7 @@ def _without_nothing(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_toml_has_topics_with_subscriptions_and_rules(tmp_path: Path) -> None:
-    (topic,) = read(tmp_path, TOML).topics
+    (topic,) = read(tmp_path, TOML).default.topics
     assert topic.description.to_fields() == TopicDescription("prices", requires_duplicate_detection=True).to_fields()
     everything, some, none = topic.subscriptions
     expected = SubscriptionDescription("prices", "all", max_delivery_count=3)
@@ -243,7 +250,7 @@ def test_the_toml_has_topics_with_subscriptions_and_rules(tmp_path: Path) -> Non
 
 
 def test_the_config_of_the_official_emulator_has_topics_with_subscriptions_and_rules(tmp_path: Path) -> None:
-    (topic,) = read(tmp_path, json.dumps(EMULATOR), "Config.json").topics
+    (topic,) = read(tmp_path, json.dumps(EMULATOR), "Config.json").default.topics
     expected_topic = TopicDescription(
         "topic.1", default_message_time_to_live_ms=3_600_000, duplicate_detection_history_time_window_ms=20_000
     )
@@ -283,14 +290,14 @@ def test_the_config_of_the_official_emulator_has_topics_with_subscriptions_and_r
 @pytest.mark.parametrize("rules", [None, []])
 def test_a_subscription_of_the_emulator_without_rules_gets_everything(tmp_path: Path, rules: object) -> None:
     topics = [{"Name": "t", "Subscriptions": [{"Name": "s", "Rules": rules}]}, {"Name": "u", "Subscriptions": None}]
-    with_one, without = read_emulator(tmp_path, Topics=topics).topics
+    with_one, without = read_emulator(tmp_path, Topics=topics).default.topics
     assert [one.rules for one in with_one.subscriptions] == [None]
     assert without.subscriptions == []
 
 
 def test_the_largest_time_of_the_service_means_never(tmp_path: Path) -> None:
     properties = {"DefaultMessageTimeToLive": "P10675199DT2H48M5.4775807S"}
-    (queue,) = read_emulator(tmp_path, Queues=[{"Name": "a", "Properties": properties}]).queues
+    (queue,) = read_emulator(tmp_path, Queues=[{"Name": "a", "Properties": properties}]).default.queues
     assert queue.default_message_time_to_live_ms is None
 
 
@@ -394,11 +401,11 @@ def test_a_mistake_in_the_config_of_the_emulator_is_named_by_its_place(
 @pytest.mark.parametrize(
     "text, reason",
     [
-        ("{", "truncated"),
+        ("{", "line 1 column 2"),
         ("[]", "the file must be an object"),
         ("{}", "UserConfig must be an object"),
         ('{"UserConfig": {"Namespaces": []}}', "Namespaces has 0 entries"),
-        ('{"UserConfig": {"Namespaces": [{}, {}]}}', "Namespaces has 2 entries"),
+        ('{"UserConfig": {"Namespaces": [{}, {}]}}', "Namespaces[1].Name is missing"),
     ],
 )
 def test_a_json_of_another_shape_is_refused(tmp_path: Path, text: str, reason: str) -> None:
@@ -424,7 +431,7 @@ def test_missing_queues_are_created_and_existing_ones_left_alone() -> None:
     namespace = empty_namespace()
     namespace.create_queue(QueueDescription("Orders", max_delivery_count=3))
     queues = [QueueDescription("orders", max_delivery_count=7), QueueDescription("late")]
-    create_missing(namespace, Configuration(queues=queues))
+    create_missing(namespace, NamespaceSettings(queues=queues))
     assert [(queue.name, queue.description.max_delivery_count) for queue in namespace.queues] == [
         ("late", 10),
         ("Orders", 3),
@@ -436,7 +443,7 @@ def test_missing_topics_subscriptions_and_rules_are_created_and_existing_ones_le
     namespace.create_topic(TopicDescription("Prices", user_metadata="older"))
     namespace.create_subscription(SubscriptionDescription("Prices", "SOME"))
     for _ in range(2):
-        create_missing(namespace, read(tmp_path, TOML))
+        create_missing(namespace, read(tmp_path, TOML).default)
         (topic,) = namespace.topics
         assert (topic.name, topic.description.user_metadata) == ("Prices", "older")
         found = {subscription.name: sorted(subscription.rules) for subscription in topic.subscriptions.values()}
@@ -446,7 +453,7 @@ def test_missing_topics_subscriptions_and_rules_are_created_and_existing_ones_le
             "Prices/Subscriptions/none": [],
         }
     fresh = empty_namespace()
-    create_missing(fresh, read(tmp_path, TOML))
+    create_missing(fresh, read(tmp_path, TOML).default)
     rules = fresh.subscription("prices", "some").rules
     assert [(rule.name, rule.created_at_ms) for rule in rules.values()] == [("large", 1_000), ("new-year", 1_000)]
 
@@ -458,7 +465,7 @@ def test_queues_may_forward_to_each_other_in_any_order_and_in_a_ring() -> None:
         QueueDescription("b", forward_to="a", forward_dead_lettered_messages_to="dead"),
         QueueDescription("dead"),
     ]
-    create_missing(namespace, Configuration(queues=ring))
+    create_missing(namespace, NamespaceSettings(queues=ring))
     assert [queue.description.to_fields() for queue in namespace.queues] == [one.to_fields() for one in ring]
 
 
@@ -466,7 +473,7 @@ def test_entities_are_created_with_their_keys(tmp_path: Path) -> None:
     keys = "authorization_rules = [{ name = 'sender', rights = ['Send'], primary_key = 'key' }]"
     namespace = empty_namespace()
     queues = f"[[queues]]\nname = 'q'\nforward_to = 'r'\n{keys}\n[[queues]]\nname = 'r'\n{keys}\n"
-    create_missing(namespace, read(tmp_path, f"{queues}[[topics]]\nname = 't'\n{keys}"))
+    create_missing(namespace, read(tmp_path, f"{queues}[[topics]]\nname = 't'\n{keys}").default)
     for name in ("q", "r", "t"):
         rules = namespace.get(name).description.authorization_rules or []
         assert [(rule.name, rule.scope) for rule in rules] == [("sender", name)]
@@ -477,7 +484,7 @@ def test_queues_and_subscriptions_may_forward_to_topics_and_queues_in_any_order(
     # The topic exists, in another spelling.
     namespace.create_topic(TopicDescription("First"))
     subscription = SubscriptionDescription("first", "s", forward_to="second", forward_dead_lettered_messages_to="q")
-    configuration = Configuration(
+    configuration = NamespaceSettings(
         queues=[QueueDescription("q", forward_to="second")],
         topics=[
             TopicSettings(TopicDescription("first"), [SubscriptionSettings(subscription)]),
@@ -494,11 +501,11 @@ def test_queues_and_subscriptions_may_forward_to_topics_and_queues_in_any_order(
     "configuration, reason",
     [
         (
-            Configuration(queues=[QueueDescription("a"), QueueDescription("b", forward_to="nowhere")]),
+            NamespaceSettings(queues=[QueueDescription("a"), QueueDescription("b", forward_to="nowhere")]),
             "forward_to of the queue 'b' is 'nowhere'",
         ),
         (
-            Configuration(
+            NamespaceSettings(
                 queues=[QueueDescription("a")],
                 topics=[
                     TopicSettings(
@@ -510,13 +517,13 @@ def test_queues_and_subscriptions_may_forward_to_topics_and_queues_in_any_order(
             "forward_to of the subscription 't/Subscriptions/s' is 'nowhere'",
         ),
         (
-            Configuration(queues=[QueueDescription("a")], topics=[TopicSettings(TopicDescription("there"))]),
+            NamespaceSettings(queues=[QueueDescription("a")], topics=[TopicSettings(TopicDescription("there"))]),
             "'there' is a topic in the configuration, and a queue exists by that name",
         ),
     ],
     ids=["queue", "subscription", "kind"],
 )
-def test_what_cannot_be_is_refused_before_anything_is_created(configuration: Configuration, reason: str) -> None:
+def test_what_cannot_be_is_refused_before_anything_is_created(configuration: NamespaceSettings, reason: str) -> None:
     namespace = empty_namespace()
     namespace.create_queue(QueueDescription("there"))
     with pytest.raises(ConfigurationError, match=reason):

@@ -15,15 +15,15 @@ from tests.management.json_api import Api, running
 async def api(tmp_path: Path) -> AsyncIterator[Api]:
     """With a topic of three subscriptions."""
     async with running(tmp_path / "data") as api:
-        await api.ask("PUT", "/api/topics/orders")
-        await api.ask("PUT", "/api/topics/orders/subscriptions/all")
-        await api.ask("PUT", "/api/topics/orders/subscriptions/none", {"rules": []})
+        await api.ask("PUT", "/$api/v1/topics/orders")
+        await api.ask("PUT", "/$api/v1/topics/orders/subscriptions/all")
+        await api.ask("PUT", "/$api/v1/topics/orders/subscriptions/none", {"rules": []})
         rules = [
             {"name": "large", "filter": sql("amount > 1000"), "action": {"expression": "SET amount = amount + 1"}},
             {"name": "share", "filter": sql("1000 / amount > 5")},
             {"name": "vip", "filter": {"kind": "correlation", "label": "vip", "properties": {"tier": 1}}},
         ]
-        await api.ask("PUT", "/api/topics/orders/subscriptions/some", {"rules": rules})
+        await api.ask("PUT", "/$api/v1/topics/orders/subscriptions/some", {"rules": rules})
         yield api
 
 
@@ -33,13 +33,13 @@ def sql(expression: str) -> dict[str, str]:
 
 async def explained(api: Api, body: Any, query: str = "") -> dict[str, dict[str, Any]]:
     """Rules by name, of all subscriptions."""
-    answer = await api.ask("POST", f"/api/topics/orders/explain{query}", body)
+    answer = await api.ask("POST", f"/$api/v1/topics/orders/explain{query}", body)
     assert answer.status == 200
     return {one["name"]: {rule["name"]: rule for rule in one["rules"]} for one in answer.value["subscriptions"]}
 
 
 async def test_every_rule_of_every_subscription_is_explained(api: Api) -> None:
-    answer = await api.ask("POST", "/api/topics/orders/explain", {"properties": {"amount": 1_200}})
+    answer = await api.ask("POST", "/$api/v1/topics/orders/explain", {"properties": {"amount": 1_200}})
     assert answer.status == 200
     assert answer.value["next_skip"] is None
     verdicts = {one["name"]: one["matches"] for one in answer.value["subscriptions"]}
@@ -75,7 +75,7 @@ async def test_a_rule_that_fails_says_why_and_changes_nothing(api: Api) -> None:
     assert (share["matches"], share["outcome"], share["changes"]) == (False, "error", None)
     assert "division by zero" in share["error"]
     action = {"name": "fails", "action": {"expression": "SET x = 1 / amount"}}
-    await api.ask("PUT", "/api/topics/orders/subscriptions/acts", {"rules": [action]})
+    await api.ask("PUT", "/$api/v1/topics/orders/subscriptions/acts", {"rules": [action]})
     fails = (await explained(api, {"properties": {"amount": 0}}))["acts"]["fails"]
     assert (fails["matches"], fails["changes"]) == (True, None)
     assert "division by zero" in fails["error"]
@@ -83,8 +83,8 @@ async def test_a_rule_that_fails_says_why_and_changes_nothing(api: Api) -> None:
 
 async def test_one_subscription_can_be_asked_for(api: Api) -> None:
     assert list(await explained(api, {"subscription": "SOME"})) == ["some"]
-    assert (await api.ask("POST", "/api/topics/orders/explain", {"subscription": "missing"})).status == 404
-    assert (await api.ask("POST", "/api/topics/missing/explain", {})).status == 404
+    assert (await api.ask("POST", "/$api/v1/topics/orders/explain", {"subscription": "missing"})).status == 404
+    assert (await api.ask("POST", "/$api/v1/topics/missing/explain", {})).status == 404
 
 
 async def test_the_answer_comes_in_pages_of_whole_subscriptions(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,7 +93,7 @@ async def test_the_answer_comes_in_pages_of_whole_subscriptions(api: Api, monkey
     seen: list[list[str]] = []
     skip: int | None = 0
     while skip is not None:
-        answer = await api.ask("POST", f"/api/topics/orders/explain?skip={skip}", {})
+        answer = await api.ask("POST", f"/$api/v1/topics/orders/explain?skip={skip}", {})
         seen.append([one["name"] for one in answer.value["subscriptions"]])
         skip = answer.value["next_skip"]
     assert seen == [["all", "none"], ["some"]]
@@ -101,12 +101,12 @@ async def test_the_answer_comes_in_pages_of_whole_subscriptions(api: Api, monkey
 
 async def test_new_ids_can_be_made_and_nothing_is_sent_or_changed(api: Api) -> None:
     rule = {"name": "stamp", "action": {"expression": "SET id = newid()"}}
-    assert (await api.ask("PUT", "/api/topics/orders/subscriptions/ids", {"rules": [rule]})).status == 201
-    before = await api.ask("GET", "/api/topics/orders/subscriptions")
+    assert (await api.ask("PUT", "/$api/v1/topics/orders/subscriptions/ids", {"rules": [rule]})).status == 201
+    before = await api.ask("GET", "/$api/v1/topics/orders/subscriptions")
     stamp = (await explained(api, {}))["ids"]["stamp"]
     assert stamp["error"] is None
     assert stamp["changes"][0]["property"] == "id"
-    assert await api.ask("GET", "/api/topics/orders/subscriptions") == before
+    assert await api.ask("GET", "/$api/v1/topics/orders/subscriptions") == before
 
 
 @pytest.mark.parametrize(
@@ -121,6 +121,6 @@ async def test_new_ids_can_be_made_and_nothing_is_sent_or_changed(api: Api) -> N
     ],
 )
 async def test_a_message_that_cannot_be_is_refused_by_what_is_wrong(api: Api, body: Any, reason: str) -> None:
-    refused = await api.ask("POST", "/api/topics/orders/explain", body)
+    refused = await api.ask("POST", "/$api/v1/topics/orders/explain", body)
     assert refused.status == 400
     assert reason in refused.error["message"]

@@ -99,7 +99,7 @@ async def test_who_is_logged_in_stays_in_its_namespace_whatever_its_open_says(tm
 async def test_http_finds_the_namespace_by_the_host_header(tmp_path: Path) -> None:
     async with running(tmp_path, "one", "two") as broker, aiohttp.ClientSession() as session:
         await make_queue(broker, "two", "only-in-two")
-        url = f"http://127.0.0.1:{broker.http_port}/api/queues"
+        url = f"http://127.0.0.1:{broker.http_port}/$api/v1/queues"
         for name, queues in (("one", []), ("two", ["only-in-two"])):
             host = f"{name}.localhost:{broker.http_port}"
             token = make_token(f"http://{host}/", RULE, key_of(broker, name), 4_000_000_000)

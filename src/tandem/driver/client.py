@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from types import TracebackType
 from typing import Any
 
@@ -30,6 +31,7 @@ from tandem.amqp import (
     SessionEnded,
     SessionFailed,
     Settings,
+    SettlementReceived,
     Source,
     Target,
 )
@@ -141,6 +143,7 @@ class Receiver(_End):
         self._window = credit
         self._drained: asyncio.Future[None] | None = None
         self._arrived: asyncio.Queue[IncomingDelivery | TandemError] = asyncio.Queue()
+        self._settlements: set[asyncio.Future[DeliveryState | None]] = set()
 
     async def receive(self) -> IncomingDelivery:
         """The next message, as long as it takes. Settle it afterwards."""
@@ -170,6 +173,17 @@ class Receiver(_End):
         self.link.settle(delivery, state, is_settled=is_settled)
         self._endpoint.flush_soon()
 
+    async def confirm(self, delivery: IncomingDelivery, state: DeliveryState = ACCEPTED) -> DeliveryState | None:
+        """Tell the outcome, and wait until the sender has settled: with this state, or another one."""
+        if self.error is not None:
+            raise self.error
+        settlement: asyncio.Future[DeliveryState | None] = self._loop.create_future()
+        self._settlements.add(settlement)
+        settlement.add_done_callback(self._settlements.discard)
+        delivery.context = settlement
+        self.settle(delivery, state, is_settled=False)
+        return await settlement
+
     @property
     def waiting_count(self) -> int:
         """Messages that arrived and were not taken yet."""
@@ -185,6 +199,8 @@ class Receiver(_End):
     def fail(self, error: TandemError) -> None:
         super().fail(error)
         self._arrived.put_nowait(error)
+        for settlement in list(self._settlements):
+            _reject(settlement, error)
         if self._drained is not None:
             _reject(self._drained, error)
 
@@ -203,11 +219,12 @@ class Client:
         self.endpoint = Endpoint(Role.CLIENT, settings, self)
 
     @classmethod
-    async def connect(cls, host: str, port: int, settings: Settings) -> Client:
-        """Connect, authenticate and begin a session."""
+    async def connect(cls, host: str, port: int, settings: Settings, tls: ssl.SSLContext | None = None) -> Client:
+        """Connect, authenticate and begin a session. The certificate must be that of the host name in the settings."""
         client = cls(settings)
         loop = asyncio.get_running_loop()
-        await loop.create_connection(lambda: client.endpoint, host, port)
+        name = (settings.hostname or host) if tls is not None else None
+        await loop.create_connection(lambda: client.endpoint, host, port, ssl=tls, server_hostname=name)
         try:
             await client._session
         except BaseException:
@@ -237,12 +254,25 @@ class Client:
         return sender
 
     async def receiver(
-        self, source: str | Source, *, credit: int = DEFAULT_CREDIT, is_second: bool = False
+        self,
+        source: str | Source,
+        *,
+        credit: int = DEFAULT_CREDIT,
+        is_second: bool = False,
+        is_settled: bool = False,
+        properties: dict[object, object] | None = None,
     ) -> Receiver:
-        """Attach a link to receive on. With `is_second` the sender settles last (rcv-settle-mode second)."""
+        """Attach a link to receive on. With `is_second` the sender settles last (rcv-settle-mode second); with
+        `is_settled` it sends messages settled, and has forgotten them when they arrive."""
         session = await self._session
         source = Source(source) if isinstance(source, str) else source
-        link = session.attach_receiver(self._link_name(), source, rcv_settle_mode=SECOND if is_second else None)
+        link = session.attach_receiver(
+            self._link_name(),
+            source,
+            snd_settle_mode=SETTLED if is_settled else None,
+            rcv_settle_mode=SECOND if is_second else None,
+            properties=properties,
+        )
         receiver = Receiver(self.endpoint, link, credit)
         await self._attach(link, receiver)
         if credit:
@@ -301,6 +331,10 @@ class Client:
             self._end(event.link.context, _remote(event.error, "the link was detached"))
         elif isinstance(event, LinkFailed):
             self._end(event.link.context, event.error)
+        elif isinstance(event, SettlementReceived):
+            for delivery in event.deliveries:
+                if isinstance(delivery.context, asyncio.Future):
+                    _resolve(delivery.context, event.state)
         elif isinstance(event, CreditDrained):
             assert isinstance(event.link.context, Receiver)
             event.link.context.on_drained()

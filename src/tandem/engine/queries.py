@@ -7,10 +7,12 @@ in step with the engine. It is given to `answer`, in the same turn in which it w
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from tandem.engine.message import BrokeredMessage
 
 __all__ = [
+    "ANY_STATE",
     "DueQuery",
     "EnqueuedBeforeQuery",
     "ExpiredQuery",
@@ -19,11 +21,17 @@ __all__ = [
     "Query",
     "ReadySessionsQuery",
     "RowsQuery",
+    "ScanQuery",
     "SessionListQuery",
+    "SessionPageQuery",
+    "SessionRecord",
     "SessionStateQuery",
 ]
 
 Messages = list[BrokeredMessage]
+
+# To a scan: whatever state a message has.
+ANY_STATE: Final = -1
 
 
 class Query:
@@ -72,6 +80,39 @@ class RowsQuery(Query):
     def __init__(self, stream: int, sequence_numbers: list[int], answer: Callable[[Messages], None]) -> None:
         super().__init__(stream)
         self.sequence_numbers = sequence_numbers
+        self.answer = answer
+
+
+class ScanQuery(Query):
+    """Messages of one state with sequence numbers in (after, up_to], in order, and with or without their bytes.
+
+    At most `limit_rows` messages of whatever state are looked at: those wanted may be few among millions. Answered with
+    what was found, and with the number up to which nothing is left to be found: `up_to`, when there is no more.
+    """
+
+    __slots__ = ("after", "answer", "limit", "limit_bytes", "limit_rows", "needs_bytes", "state", "up_to")
+
+    def __init__(
+        self,
+        stream: int,
+        state: int,
+        after: int,
+        up_to: int,
+        limit: int,
+        limit_bytes: int,
+        limit_rows: int,
+        needs_bytes: bool,
+        answer: Callable[[Messages, int], None],
+    ) -> None:
+        super().__init__(stream)
+        # ACTIVE, DEFERRED, SCHEDULED, or ANY_STATE.
+        self.state = state
+        self.after = after
+        self.up_to = up_to
+        self.limit = limit
+        self.limit_bytes = limit_bytes
+        self.limit_rows = limit_rows
+        self.needs_bytes = needs_bytes
         self.answer = answer
 
 
@@ -169,6 +210,34 @@ class SessionListQuery(Query):
         super().__init__(stream)
         self.updated_after_ms = updated_after_ms
         self.skip = skip
+        self.limit = limit
+        self.answer = answer
+
+
+class SessionRecord:
+    """What is known of one session without looking at its messages."""
+
+    __slots__ = ("active_count", "session_id", "state_bytes", "updated_at_ms")
+
+    def __init__(self, session_id: str, active_count: int, state_bytes: int, updated_at_ms: int) -> None:
+        self.session_id = session_id
+        self.active_count = active_count
+        # The length of its state, -1 if it has none.
+        self.state_bytes = state_bytes
+        # When the state was set, 0 if it never was.
+        self.updated_at_ms = updated_at_ms
+
+
+class SessionPageQuery(Query):
+    """Sessions that have active messages or a state, in the order of their ids; those behind `after`, or all."""
+
+    __slots__ = ("after", "answer", "limit")
+
+    def __init__(
+        self, stream: int, after: str | None, limit: int, answer: Callable[[list[SessionRecord]], None]
+    ) -> None:
+        super().__init__(stream)
+        self.after = after
         self.limit = limit
         self.answer = answer
 

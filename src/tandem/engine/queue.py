@@ -355,6 +355,8 @@ class Queue:
     def dead_letter(self, source: SubQueue, message: BrokeredMessage, properties: dict[str, object]) -> None:
         """A message of this queue is dead. Its reason is in the properties."""
         row = source.move_out(message)
+        # They are at hand for some dead letters and not for others, and must not make a difference.
+        message.stored = None
         forward_to = self.description.forward_dead_lettered_messages_to
         if forward_to is not None:
             target = self.namespace.find(forward_to)
@@ -367,7 +369,6 @@ class Queue:
                 target.place(message, row, properties)
                 return
         _make_dead(self.dead_letter_queue, message)
-        message.stored = None
         self.dead_letter_queue.record_move(row, message, properties)
         self.dead_letter_queue.receive_dead_letter(message)
 

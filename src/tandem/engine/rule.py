@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import math
 import uuid
 from collections.abc import Mapping
 from typing import Final
@@ -12,7 +13,7 @@ from tandem.errors import ArgumentError
 from tandem.rules import CorrelationFilter, FalseFilter, Filter, SqlAction, SqlFilter, TrueFilter
 from tandem.rules.values import DateTime, TimeSpan, rule_value
 
-__all__ = ["CORRELATION_FIELDS", "Rule", "correlation_texts", "sql_filter", "typed_values"]
+__all__ = ["CORRELATION_FIELDS", "Rule", "correlation_texts", "plain_value", "sql_filter", "typed_values"]
 
 # The system properties that a correlation filter can compare, by the names of its parameters.
 CORRELATION_FIELDS: Final = (
@@ -160,10 +161,10 @@ def _optional_text(field: str, value: object) -> str | None:
 
 
 def _plain_map(values: Mapping[str, object]) -> dict[str, object]:
-    return {name: _plain(value) for name, value in values.items()}
+    return {name: plain_value(value) for name, value in values.items()}
 
 
-def _plain(value: object) -> object:
+def plain_value(value: object) -> object:
     value = rule_value(value)
     if isinstance(value, DateTime):
         return {"datetime": value.ticks}
@@ -175,6 +176,8 @@ def _plain(value: object) -> object:
         return {"binary": value.hex()}
     if isinstance(value, decimal.Decimal):
         return {"decimal": str(value)}
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"double": str(value)}
     return value
 
 
@@ -202,6 +205,8 @@ def _value(field: str, value: object) -> object:
                 return bytes.fromhex(text)
             if kind == "decimal" and isinstance(text, str):
                 return decimal.Decimal(text)
+            if kind == "double" and isinstance(text, str) and text in {"inf", "-inf", "nan"}:
+                return float(text)
         except (ValueError, decimal.InvalidOperation):
             raise ArgumentError(f"{field} is not a {kind}: {text!r:.80}") from None
     raise ArgumentError(

@@ -36,10 +36,10 @@ class Selection:
 class Selector:
     """The rules of all subscriptions of one topic, sorted by what it takes to evaluate them."""
 
-    __slots__ = ("_correlation", "_judged", "_unconditional", "correlation_count")
+    __slots__ = ("_correlated", "_correlation", "_judged", "_unconditional")
 
     def __init__(self) -> None:
-        self.correlation_count = 0
+        self._correlated: dict[Rule, Subscription] = {}
         self._unconditional: dict[Rule, Subscription] = {}
         self._correlation = CorrelationIndex()
         self._judged: dict[Rule, Subscription] = {}
@@ -49,13 +49,17 @@ class Selector:
         """How many filters are evaluated for each message."""
         return len(self._judged)
 
+    @property
+    def correlation_count(self) -> int:
+        return len(self._correlated)
+
     def add(self, subscription: Subscription, rule: Rule) -> None:
         condition = rule.filter
         if isinstance(condition, TrueFilter):
             self._unconditional[rule] = subscription
         elif isinstance(condition, CorrelationFilter):
             self._correlation.add((subscription, rule), condition)
-            self.correlation_count += 1
+            self._correlated[rule] = subscription
         elif not isinstance(condition, FalseFilter):
             self._judged[rule] = subscription
 
@@ -65,16 +69,23 @@ class Selector:
             del self._unconditional[rule]
         elif isinstance(condition, CorrelationFilter):
             self._correlation.remove((subscription, rule))
-            self.correlation_count -= 1
+            del self._correlated[rule]
         elif not isinstance(condition, FalseFilter):
             del self._judged[rule]
 
     def select(self, subject: Subject) -> dict[Subscription, Selection]:
-        """Raises RuleEvaluationError if the message cannot be judged at all, because its properties are no AMQP."""
+        """Who gets the message, and by which rules; and whose rules cannot be evaluated for it."""
         found: dict[Subscription, Selection] = {}
         for rule, subscription in self._unconditional.items():
             _note(found, subscription, rule)
-        for key in self._correlation.find(subject):
+        try:
+            keys = self._correlation.find(subject)
+        except RuleEvaluationError as error:
+            # Its properties are no AMQP: which of these rules it meets, nobody can say.
+            keys = []
+            for subscription in self._correlated.values():
+                _selection(found, subscription).errors.append(error)
+        for key in keys:
             subscription, rule = cast("tuple[Subscription, Rule]", key)
             _note(found, subscription, rule)
         for rule, subscription in self._judged.items():

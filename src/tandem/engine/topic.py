@@ -75,6 +75,7 @@ class Topic(Queue):
     # --- where a message goes -------------------------------------------------------------------------------
 
     def place(self, message: BrokeredMessage, row: int, properties: dict[str, object] | None) -> None:
+        message.delivery_count = 0
         if message.state == SCHEDULED:
             self._enter(message, row, properties)
         elif row < 0 and not message.hop_count:
@@ -84,7 +85,6 @@ class Topic(Queue):
             message.state = SCHEDULED
             message.due_at_ms = self.namespace.now_ms
             message.sequence_number = 0
-            message.delivery_count = 0
             self._enter(message, row, properties)
 
     @property
@@ -117,11 +117,7 @@ class Topic(Queue):
         admission = self._admission(message)
         subject = self._subject(message)
         copies: list[BrokeredMessage] = []
-        try:
-            selected = self.selector.select(subject)
-        except RuleEvaluationError as error:
-            selected = self._all_failed(error)
-        for subscription, selection in selected.items():
+        for subscription, selection in self.selector.select(subject).items():
             self._copy(message, subject, subscription, selection, admission, copies)
         if len(copies) > 1:
             self._share(message, copies)
@@ -156,13 +152,6 @@ class Topic(Queue):
     def _new_id(self) -> uuid.UUID:
         nonces = self.namespace.nonces
         return uuid.UUID(bytes=nonces.next() + nonces.next(), version=4)
-
-    def _all_failed(self, error: RuleEvaluationError) -> dict[Subscription, Selection]:
-        selected: dict[Subscription, Selection] = {}
-        for subscription in self.subscriptions.values():
-            selected[subscription] = selection = Selection()
-            selection.errors.append(error)
-        return selected
 
     def _copy(
         self,
@@ -233,7 +222,7 @@ class Topic(Queue):
         self, copy: BrokeredMessage, subject: Subject, subscription: Subscription, copies: list[BrokeredMessage]
     ) -> None:
         if subscription.description.requires_session:
-            copy.session_id = usable_session_id(subject.system("sessionid"))
+            copy.session_id = _session_id(subject)
             if copy.session_id is None:
                 subscription.place_dead(copy, -1, dict(NO_SESSION))
                 copies.append(copy)
@@ -250,3 +239,11 @@ class Topic(Queue):
         self.namespace.effects.bodies[number] = SharedBody(number, self.main.stream, message.size_bytes, stored)
         for copy in copies:
             copy.body_number = number
+
+
+def _session_id(subject: Subject) -> str | None:
+    try:
+        return usable_session_id(subject.system("sessionid"))
+    except RuleEvaluationError:
+        # Its properties are no AMQP. Whoever sent it, to a queue that forwards, is not there to be told.
+        return None

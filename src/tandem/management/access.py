@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
 
 from aiohttp import hdrs, web
 
+from tandem.addresses import is_within, parse_address
 from tandem.auth import Claims, JwtValidator, KeyRing, Right, verify
 from tandem.auth.keys import right_names
 from tandem.errors import InvalidToken, UnauthorizedAccess
@@ -15,6 +17,9 @@ from tandem.errors import InvalidToken, UnauthorizedAccess
 __all__ = ["Judges", "require_right"]
 
 _BEARER: Final = "bearer "
+
+# A name or an address, and perhaps a port.
+_HOST: Final = re.compile(r"(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.%]+\])(?::[0-9]{1,5})?")
 
 
 @dataclass(frozen=True)
@@ -27,20 +32,23 @@ class Judges:
 
 
 def require_right(
-    request: web.Request, entity: str, right: Right | None, judges: Judges, token: str | None = None
+    request: web.Request, entity: str, right: Right | None, judges: Judges, supplementary_token: str | None = None
 ) -> None:
     """Refuse a request that its token does not allow. No right in particular means that any will do.
 
     A token is good for a request if it is for the entity (or the whole namespace), as tokens for AMQP are, or for the
     URL of the request, which is what HTTP clients sign.
+
+    A supplementary token is about another entity than the URL, and is good if it is for that one. It may be empty: then
+    that of the request has to be.
     """
-    token = token or request.headers.get(hdrs.AUTHORIZATION)
+    token = supplementary_token or request.headers.get(hdrs.AUTHORIZATION)
     if not token:
         raise InvalidToken(
             "MissingToken: The Authorization header is missing. It must be "
             "'SharedAccessSignature sr=...&sig=...&se=...&skn=...'."
         )
-    claims = _claims(request, entity, token, judges)
+    claims = _claims(request, entity, token, judges, is_about_url=supplementary_token is None)
     if right is not None and right not in claims.rights:
         wanted = ", ".join(right_names(right))
         raise UnauthorizedAccess(
@@ -49,19 +57,28 @@ def require_right(
         )
 
 
-def _claims(request: web.Request, entity: str, token: str, judges: Judges) -> Claims:
+def _claims(request: web.Request, entity: str, token: str, judges: Judges, *, is_about_url: bool) -> Claims:
     key_ring, now_s = judges.key_ring, judges.now_s
+    audience = f"{_base(request)}/{quote(entity)}"
     if token[: len(_BEARER)].lower() == _BEARER:
-        return judges.jwt.validate(token[len(_BEARER) :].strip(), f"{_base(request)}/{quote(entity)}", now_s)
+        return judges.jwt.validate(token[len(_BEARER) :].strip(), audience, now_s)
     try:
-        return verify(token, f"{_base(request)}/{quote(entity)}", key_ring, now_s)
+        return verify(token, audience, key_ring, now_s)
     except InvalidToken:
-        # Only rules of the whole namespace count for a URL: the rule of a queue named `api/queues` has no say over
+        if not is_about_url:
+            raise
+        # Only rules that cover the entity count for the URL: the rule of a queue named `api/queues` has no say over
         # what lies behind that path.
-        namespace_rules = KeyRing([rule for rule in key_ring if not rule.scope])
+        resource = parse_address(quote(entity)).resource
+        covering = KeyRing([rule for rule in key_ring if is_within(resource, rule.scope)])
         path = request.raw_path.partition("?")[0]
-        return verify(token, f"{_base(request)}{path}", namespace_rules, now_s)
+        return verify(token, f"{_base(request)}{path}", covering, now_s)
 
 
 def _base(request: web.Request) -> str:
-    return f"{request.scheme}://{request.host}"
+    """Scheme and host. A host that holds more than a name and a port would move the path: what follows is said to lie
+    below it, and a token for `mine` would be good for `other` of a host `localhost/mine`."""
+    host = request.host
+    if _HOST.fullmatch(host) is None:
+        raise InvalidToken(f"InvalidAudience: The Host header is {host!r:.80}, which is no name of a host.")
+    return f"{request.scheme}://{host}"

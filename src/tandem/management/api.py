@@ -1,19 +1,19 @@
 """The JSON API: queues, topics, subscriptions and rules are managed over HTTP, on any port of the broker.
 
     GET    /health                          is anybody there; needs no token
-    GET    /api/queues?skip=&top=           {"queues": [...]} in the order of their names
-    PUT    /api/queues/{name}               create; 201, or 409 if there is one
-    GET    /api/queues/{name}               the settings and the counts
-    PATCH  /api/queues/{name}               change some settings
-    DELETE /api/queues/{name}               delete, with its messages
+    GET    /$api/v1/queues?skip=&top=           {"queues": [...]} in the order of their names
+    PUT    /$api/v1/queues/{name}               create; 201, or 409 if there is one
+    GET    /$api/v1/queues/{name}               the settings and the counts
+    PATCH  /$api/v1/queues/{name}               change some settings
+    DELETE /$api/v1/queues/{name}               delete, with its messages
 
 The same for each of these, and one question:
 
-    /api/topics/{name}                       deleted with its subscriptions
-    /api/topics/{topic_name}/subscriptions/{name}
+    /$api/v1/topics/{name}                       deleted with its subscriptions
+    /$api/v1/topics/{topic_name}/subscriptions/{name}
                                              PUT may have "rules": [{"name": ..., "filter": ..., "action": ...}]
-    /api/topics/{topic_name}/subscriptions/{subscription_name}/rules/{name}
-    POST   /api/topics/{name}/explain        which subscriptions would get a message with these properties, and why
+    /$api/v1/topics/{topic_name}/subscriptions/{subscription_name}/rules/{name}
+    POST   /$api/v1/topics/{name}/explain        which subscriptions would get a message with these properties, and why
 
 A request carries `Authorization: SharedAccessSignature ...`. Reading needs a token with any right, and writing one with
 Manage. Names of queues and topics may hold slashes, encoded or as they are: what follows them is found from the right.
@@ -32,6 +32,7 @@ from tandem.management.atom.service import AtomService
 from tandem.management.explanations import ExplanationHandlers
 from tandem.management.gate import Gate, ManagedBroker
 from tandem.management.handlers import Handlers
+from tandem.management.operations import add_operations
 from tandem.management.queues import QueueHandlers
 from tandem.management.rest.service import MessageService
 from tandem.management.rules import RuleHandlers
@@ -43,7 +44,7 @@ __all__ = ["add_routes"]
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 # The longest first: what can be read as a rule of a subscription is one, and no topic with slashes in its name.
-_SUBSCRIPTIONS: Final = "/api/topics/{topic_name:.+}/subscriptions"
+_SUBSCRIPTIONS: Final = "/$api/v1/topics/{topic_name:.+}/subscriptions"
 _RULES: Final = _SUBSCRIPTIONS + "/{subscription_name:[^/]+}/rules"
 
 
@@ -57,10 +58,10 @@ def add_routes(broker: ManagedBroker, clock: Clock | None = None) -> Gate:
     router.add_get("/health", _health)
     _add_noun(router, _RULES, "[^/]+", RuleHandlers(gate))
     _add_noun(router, _SUBSCRIPTIONS, "[^/]+", SubscriptionHandlers(gate))
-    router.add_post("/api/topics/{name:.+}/explain", ExplanationHandlers(gate).explain)
-    _add_noun(router, "/api/topics", ".+", TopicHandlers(gate))
-    _add_noun(router, "/api/queues", ".+", QueueHandlers(gate))
-    router.add_route(hdrs.METH_ANY, "/api{path:(/.*)?}", _nothing)
+    router.add_post("/$api/v1/topics/{name:.+}/explain", ExplanationHandlers(gate).explain)
+    _add_noun(router, "/$api/v1/topics", ".+", TopicHandlers(gate))
+    _add_noun(router, "/$api/v1/queues", ".+", QueueHandlers(gate))
+    add_operations(broker.http, gate)
     # Last of all: every other path begins with the name of an entity.
     router.add_route(hdrs.METH_ANY, "/{path:.*}", _Entities(gate).answer)
     return gate
@@ -97,12 +98,8 @@ def _add_methods(resource: web.Resource, handlers: dict[str, Handler]) -> None:
 
     for method, handler in handlers.items():
         resource.add_route(method, handler)
-    # Or `PUT /api/topics/orders/subscriptions` would go on to the topics, and make one of that name.
+    # Or `PUT /$api/v1/topics/orders/subscriptions` would go on to the topics, and make one of that name.
     resource.add_route(hdrs.METH_ANY, refuse)
-
-
-async def _nothing(_: web.Request) -> NoReturn:
-    raise web.HTTPNotFound
 
 
 async def _health(_: web.Request) -> web.Response:

@@ -15,7 +15,20 @@ from tandem.auth.sas import make_token
 from tandem.errors import RemoteError, TandemError
 from tandem.management.connection_string import ConnectionString
 
-__all__ = ["BrokerUnreachable", "Collection", "EntityFields", "ManagementClient"]
+__all__ = [
+    "API",
+    "AuthorizationRules",
+    "BrokerUnreachable",
+    "Collection",
+    "EntityFields",
+    "ManagementClient",
+    "Operations",
+    "dialled_host",
+    "failure_text",
+]
+
+# What the path of everything in the JSON API begins with.
+API: Final = "/$api/v1"
 
 # Seconds. Connecting, and each part of an answer.
 REQUEST_TIMEOUT_S: Final = 30.0
@@ -29,6 +42,9 @@ MAX_ANSWER_BYTES: Final = 67_108_864
 
 # Entities. What is asked for at once; the broker gives at most 1,000.
 PAGE_ENTITIES: Final = 500
+
+# Messages. What is asked for at once, with their bodies.
+PAGE_MESSAGES: Final = 50
 
 # The JSON object of an entity: its properties by name.
 EntityFields = dict[str, Any]
@@ -75,8 +91,29 @@ class ManagementClient:
             yield from answer["subscriptions"]
             skip = answer["next_skip"]
 
+    def operations(self, entity: str) -> Operations:
+        """What can be done with the messages of a queue, or of a subscription by its path."""
+        return Operations(self, entity)
+
+    def job(self, identifier: str) -> EntityFields:
+        return self.request("GET", _path("jobs", identifier))
+
+    def cancel_job(self, identifier: str) -> None:
+        self.request("DELETE", _path("jobs", identifier))
+
+    def authorization_rules(self, entity: str | None) -> AuthorizationRules:
+        """Those of a queue or a topic, or of the whole namespace."""
+        return AuthorizationRules(self, entity)
+
+    def export_entities(self, *, with_keys: bool) -> EntityFields:
+        return self.request("GET", _path("export") + ("?keys=true" if with_keys else ""))
+
+    def import_entities(self, document: EntityFields, *, replaces: bool, is_dry_run: bool) -> EntityFields:
+        mode = "replace" if replaces else "create-missing"
+        return self.request("POST", _path("import"), {"document": document, "mode": mode, "dry_run": is_dry_run})
+
     def request(self, method: str, path: str, body: EntityFields | None = None) -> dict[str, Any]:
-        headers = {"Authorization": self._token()}
+        headers = {"Authorization": self._token(), "Host": urlsplit(self._url).netloc}
         content = None
         if body is not None:
             content = msgspec.json.encode(body)
@@ -87,7 +124,7 @@ class ManagementClient:
             response = connection.getresponse()
             answer = response.read(MAX_ANSWER_BYTES)
         except (OSError, http.client.HTTPException) as error:
-            raise BrokerUnreachable(f"no broker answers at {self._url}: {_reason(error)}") from error
+            raise BrokerUnreachable(f"no broker answers at {self._url}: {failure_text(error)}") from error
         finally:
             connection.close()
         return _read(answer, response.status, self._url)
@@ -95,11 +132,12 @@ class ManagementClient:
     def _connection(self) -> http.client.HTTPConnection:
         parts = urlsplit(self._url)
         assert parts.hostname is not None
+        host = dialled_host(parts.hostname)
         if parts.scheme == "http":
-            return http.client.HTTPConnection(parts.hostname, parts.port, timeout=REQUEST_TIMEOUT_S)
+            return http.client.HTTPConnection(host, parts.port, timeout=REQUEST_TIMEOUT_S)
         # The system's certificates, or those of SSL_CERT_FILE.
         context = ssl.create_default_context()
-        return http.client.HTTPSConnection(parts.hostname, parts.port, timeout=REQUEST_TIMEOUT_S, context=context)
+        return http.client.HTTPSConnection(host, parts.port, timeout=REQUEST_TIMEOUT_S, context=context)
 
     def _token(self) -> str:
         given = self._connection_string
@@ -137,11 +175,93 @@ class Collection:
             skip += len(page)
 
 
+class Operations:
+    """Messages and sessions of one entity, without receiving them."""
+
+    def __init__(self, client: ManagementClient, entity: str) -> None:
+        self._client = client
+        # A slash in it is one in the URL, too: what follows the entity is found from the right.
+        self._path = f"{_path('entities')}/{quote(entity)}"
+
+    def messages(self, state: str, first: int, most: int | None) -> Iterator[EntityFields]:
+        """In the order of their sequence numbers, a page at a time."""
+        start: int | None = first
+        while start is not None and (most is None or most > 0):
+            top = PAGE_MESSAGES if most is None else min(PAGE_MESSAGES, most)
+            query = f"state={quote(state)}&from={start}&top={top}&body=full"
+            answer = self._client.request("GET", f"{self._path}/messages?{query}")
+            page: list[EntityFields] = answer["messages"]
+            yield from page
+            most = None if most is None else most - len(page)
+            start = answer["next_from"]
+
+    def start_job(self, kind: str, body: EntityFields) -> EntityFields:
+        """Begin to purge, resubmit, move or undefer, and return the job as it is."""
+        return self._client.request("POST", f"{self._path}/{kind}", body)
+
+    def sessions(self) -> Iterator[EntityFields]:
+        """In the order of their ids, a page at a time."""
+        after: str | None = None
+        while True:
+            query = "" if after is None else f"?after={quote(after, safe='')}"
+            answer = self._client.request("GET", f"{self._path}/sessions{query}")
+            yield from answer["sessions"]
+            after = answer["next_after"]
+            if after is None:
+                return
+
+    def session_state(self, session_id: str) -> EntityFields:
+        return self._client.request("GET", self._state_path(session_id))
+
+    def set_session_state(self, session_id: str, state: EntityFields) -> EntityFields:
+        return self._client.request("PUT", self._state_path(session_id), state)
+
+    def clear_session_state(self, session_id: str) -> None:
+        self._client.request("DELETE", self._state_path(session_id))
+
+    def _state_path(self, session_id: str) -> str:
+        return f"{self._path}/sessions/{quote(session_id, safe='')}/state"
+
+
+class AuthorizationRules:
+    """The shared access rules of one entity, or of a namespace, with their keys."""
+
+    def __init__(self, client: ManagementClient, entity: str | None) -> None:
+        self._client = client
+        self._query = "" if entity is None else f"?entity={quote(entity, safe='')}"
+
+    def list_all(self) -> list[EntityFields]:
+        answer = self._client.request("GET", self._path())
+        rules: list[EntityFields] = answer["authorization_rules"]
+        return rules
+
+    def create(self, name: str, fields: EntityFields) -> EntityFields:
+        return self._client.request("PUT", self._path(name), fields)
+
+    def rotate(self, name: str, key: str) -> EntityFields:
+        """Make the primary or the secondary key anew."""
+        return self._client.request("POST", self._path(name, "rotate"), {"key": key})
+
+    def delete(self, name: str) -> None:
+        self._client.request("DELETE", self._path(name))
+
+    def _path(self, *parts: str) -> str:
+        return _path("authorization-rules", *parts) + self._query
+
+
 def _path(*parts: str) -> str:
-    return "/api/" + "/".join(quote(part, safe="") for part in parts)
+    return f"{API}/" + "/".join(quote(part, safe="") for part in parts)
 
 
-def _reason(error: Exception) -> str:
+def dialled_host(host: str) -> str:
+    """Where to connect to for the sake of a host. Names below `localhost` mean this machine (RFC 6761), and a namespace
+    of its broker; not every resolver knows."""
+    return "localhost" if host.lower().rstrip(".").endswith(".localhost") else host
+
+
+def failure_text(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"{error.verify_message}; SSL_CERT_FILE names whom to trust, such as DATA_DIR/tls/ca.pem of the broker"
     text = error.strerror if isinstance(error, OSError) else None
     return text or str(error) or type(error).__name__
 

@@ -29,7 +29,7 @@ _BUNCH_RULES: Final = 20
 
 
 class ExplanationHandlers:
-    """`/api/topics/{name}/explain`"""
+    """`/$api/v1/topics/{name}/explain`"""
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import Final, Protocol, TypeVar
 
@@ -23,6 +23,12 @@ Result = TypeVar("Result")
 
 # The namespace of the request that is being handled: each is handled in a task of its own.
 _namespace: Final[ContextVar[HostedNamespace]] = ContextVar("namespace")
+
+# How clients say which entity a token beside the usual one is for.
+_FORWARD_AUTHORIZATION: Final = {
+    "forward_to": "ServiceBusSupplementaryAuthorization",
+    "forward_dead_lettered_messages_to": "ServiceBusDlqSupplementaryAuthorization",
+}
 
 
 class ManagedBroker(Protocol):
@@ -54,21 +60,37 @@ class Gate:
         return await handler(request)
 
     @property
+    def hosted(self) -> HostedNamespace:
+        """The namespace that the request is for."""
+        return _namespace.get()
+
+    @property
     def tracker(self) -> Tracker:
         return _namespace.get().tracker
 
     def now_ms(self) -> int:
         return self._clock.now_ms()
 
-    def admit(self, request: web.Request, entity: str, right: Right | None, token: str | None = None) -> None:
-        """Refuse a request whose token does not have the right to an entity; with None any right will do.
-
-        The token is that of the Authorization header, unless another one is given.
-        """
+    def admit(self, request: web.Request, entity: str, right: Right | None) -> None:
+        """Refuse a request whose token does not have the right to an entity; with None any right will do."""
         self.request_count += 1
+        require_right(request, entity, right, self._judges())
+
+    def admit_forwarding(self, request: web.Request, fields: Mapping[str, object]) -> None:
+        """Who forwards sends. A token for the target is judged if one is there; without one, the usual has to cover
+        the target too."""
+        for field, header in _FORWARD_AUTHORIZATION.items():
+            target = fields.get(field)
+            if isinstance(target, str) and target:
+                self.admit_other(request, target, Right.SEND, request.headers.get(header, ""))
+
+    def admit_other(self, request: web.Request, entity: str, right: Right, token: str = "") -> None:
+        """The same for another entity than that of the URL, which a token for the URL says nothing about."""
+        require_right(request, entity, right, self._judges(), token)
+
+    def _judges(self) -> Judges:
         namespace = _namespace.get()
-        judges = Judges(namespace.key_ring, namespace.jwt, self._clock.now_ms() // 1_000)
-        require_right(request, entity, right, judges, token)
+        return Judges(namespace.key_ring, namespace.jwt, self._clock.now_ms() // 1_000)
 
     def throttle(self) -> None:
         """Pay for one operation, or raise ServerBusy."""

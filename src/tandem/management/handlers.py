@@ -44,6 +44,7 @@ class Handlers(Generic[Entity]):
     async def create(self, request: web.Request) -> web.Response:
         names = self._admit(request, Right.MANAGE)
         fields = await read_fields(request, names)
+        self._gate.admit_forwarding(request, fields)
         created = await self._gate.perform(lambda namespace: self.fields(self.make(namespace, names, fields)))
         return json_answer(created, status=201)
 
@@ -55,6 +56,7 @@ class Handlers(Generic[Entity]):
         """What the body leaves out stays."""
         names = self._admit(request, Right.MANAGE)
         fields = await read_fields(request, names)
+        self._gate.admit_forwarding(request, fields)
 
         def update(namespace: Namespace) -> Fields:
             return self.fields(self.change(namespace, self.find(namespace, names), fields))

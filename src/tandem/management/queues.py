@@ -15,7 +15,7 @@ __all__ = ["QueueHandlers", "queue_fields", "time_fields"]
 
 
 class QueueHandlers(Handlers[Queue]):
-    """`/api/queues`"""
+    """`/$api/v1/queues`"""
 
     plural: ClassVar[str] = "queues"
 

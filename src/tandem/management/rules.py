@@ -22,7 +22,7 @@ class RuleOf:
 
 
 class RuleHandlers(Handlers[RuleOf]):
-    """`/api/topics/{topic_name}/subscriptions/{subscription_name}/rules`"""
+    """`/$api/v1/topics/{topic_name}/subscriptions/{subscription_name}/rules`"""
 
     plural: ClassVar[str] = "rules"
 

@@ -18,7 +18,7 @@ __all__ = ["SubscriptionHandlers", "subscriptions_of"]
 
 
 class SubscriptionHandlers(Handlers[Subscription]):
-    """`/api/topics/{topic_name}/subscriptions`"""
+    """`/$api/v1/topics/{topic_name}/subscriptions`"""
 
     plural: ClassVar[str] = "subscriptions"
 

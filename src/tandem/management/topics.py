@@ -16,7 +16,7 @@ __all__ = ["TopicHandlers"]
 
 
 class TopicHandlers(Handlers[Topic]):
-    """`/api/topics`"""
+    """`/$api/v1/topics`"""
 
     plural: ClassVar[str] = "topics"
 

@@ -26,7 +26,7 @@ from tandem.server.peer import AUTHENTICATION_TIMEOUT_S, Peer
 from tandem.server.runner import Asker, Runner
 from tandem.server.throttle import Throttle
 from tandem.server.tls import server_context
-from tandem.server.websocket import add_websocket_route
+from tandem.server.websocket import add_websocket_route, websocket_endpoints
 
 __all__ = ["Broker", "BrokerSettings"]
 
@@ -135,7 +135,13 @@ class Broker:
         names = tuple(f"{hosted.name}.localhost" for hosted in self.directory)
         context = server_context(settings.tls, settings.data_dir, names)
         add_websocket_route(self.http, self._make_endpoint)
-        self._http_runner = web.AppRunner(self.http, access_log=None, keepalive_timeout=HTTP_KEEP_ALIVE_S)
+        self._http_runner = web.AppRunner(
+            self.http,
+            access_log=None,
+            keepalive_timeout=HTTP_KEEP_ALIVE_S,
+            # A receiver that goes away while it waits must not be given a message.
+            handler_cancellation=True,
+        )
         await self._http_runner.setup()
         for hosted in self.directory:
             hosted.start()
@@ -151,6 +157,11 @@ class Broker:
     @property
     def http_port(self) -> int:
         return self._listeners[1].port
+
+    @property
+    def endpoints(self) -> frozenset[Endpoint]:
+        """The AMQP connections alive now, those inside WebSockets among them."""
+        return websocket_endpoints(self.http).union(*[listener.endpoints for listener in self._listeners])
 
     def _make_endpoint(self) -> Endpoint:
         peer = Peer(self.directory)

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from tandem.auth import JwtValidator
+from tandem.auth import AuthorizationRule, JwtValidator
 from tandem.clock import Clock
 from tandem.engine.namespace import Namespace
 from tandem.errors import StoreFailed
 from tandem.ids import Nonces
-from tandem.server.keys import load_or_make_keys
+from tandem.server.keys import load_or_make_keys, save_keys
 from tandem.server.runner import Asker, Runner, restore
 from tandem.server.services import Services
 from tandem.server.throttle import Throttle
@@ -44,6 +44,8 @@ class HostedNamespace:
     ) -> None:
         self.name = name
         self.jwt = jwt
+        self._data_dir = data_dir
+        self._is_dev = is_dev
         self.key_ring = load_or_make_keys(data_dir, is_dev)
         self.store = SqliteStore(data_dir)
         nonces = Nonces(lambda: os.urandom(4_096))
@@ -61,6 +63,15 @@ class HostedNamespace:
             authentication_timeout_s,
         )
         self.tracker = self.services.tracker
+
+    def set_authorization_rules(self, rules: list[AuthorizationRule]) -> None:
+        """These are the rules of the namespace itself from now on; those of entities are kept with them.
+
+        They count when they are on disk. A broker for development keeps nothing.
+        """
+        if not self._is_dev:
+            save_keys(self._data_dir, rules)
+        self.key_ring.replace_entity("", rules)
 
     def start(self) -> None:
         """Timers of what was on disk are set with the first turn."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,7 @@ import msgspec
 from tandem.auth.keys import ALL_RIGHTS, KEY_BYTES, AuthorizationRule, KeyRing, make_key
 from tandem.errors import ConfigurationError
 
-__all__ = ["DEVELOPMENT_KEY", "KEYS_NAME", "ROOT_RULE_NAME", "load_or_make_keys"]
+__all__ = ["DEVELOPMENT_KEY", "KEYS_NAME", "ROOT_RULE_NAME", "load_or_make_keys", "save_keys"]
 
 KEYS_NAME: Final = "keys.json"
 
@@ -52,6 +53,20 @@ def load_or_make_keys(data_dir: Path, is_dev: bool) -> KeyRing:
         raise ConfigurationError(f"{path}: {error}") from error
 
 
+def save_keys(data_dir: Path, rules: Iterable[AuthorizationRule]) -> None:
+    """These are the rules of the whole namespace from now on. Others find the old file, or the new one.
+
+    Rules with a scope that somebody has written into the file stay in it: those of entities are kept with them.
+    """
+    path = data_dir / KEYS_NAME
+    kept = [rule for rule in load_or_make_keys(data_dir, is_dev=False) if rule.scope]
+    try:
+        with _draft(path, KeyRing([*rules, *kept])) as draft:
+            draft.rename(path)
+    except OSError as error:
+        raise ConfigurationError(f"the keys in {path} cannot be changed: {error.strerror or error}") from error
+
+
 def _make(path: Path) -> None:
     """Write new keys. Whoever else makes some at the same moment either finds these, or is found."""
     rule = AuthorizationRule(
@@ -60,8 +75,16 @@ def _make(path: Path) -> None:
         make_key(secrets.token_bytes(KEY_BYTES)),
         make_key(secrets.token_bytes(KEY_BYTES)),
     )
-    content = msgspec.json.format(msgspec.json.encode(KeyRing([rule]).to_dict()), indent=2) + b"\n"
     path.parent.mkdir(parents=True, exist_ok=True)
+    # A link, unlike a rename, does not replace the keys of whoever was faster.
+    with _draft(path, KeyRing([rule])) as draft, contextlib.suppress(FileExistsError):
+        path.hardlink_to(draft)
+
+
+@contextlib.contextmanager
+def _draft(path: Path, keys: KeyRing) -> Iterator[Path]:
+    """The keys in a file beside the one that they are for, on disk; what is done with it is on disk afterwards."""
+    content = msgspec.json.format(msgspec.json.encode(keys.to_dict()), indent=2) + b"\n"
     draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
     # A draft that a crash left behind may have another mode.
     draft.unlink(missing_ok=True)
@@ -71,11 +94,9 @@ def _make(path: Path) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        # A link, unlike a rename, does not replace the keys of whoever was faster.
-        with contextlib.suppress(FileExistsError):
-            path.hardlink_to(draft)
+        yield draft
     finally:
-        draft.unlink()
+        draft.unlink(missing_ok=True)
     _sync_directory(path.parent)
 
 

@@ -269,6 +269,12 @@ class Runner:
         delay_ms = max(0, due_ms - self._clock.now_ms())
         self._timer = self._loop.call_later(delay_ms / 1000, self._on_timer)
 
+    def wake(self) -> None:
+        """Look at the clock now: somebody has moved it, and the timer was set by what it said before."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._on_timer()
+
     def _on_timer(self) -> None:
         self._timer = None
         if self._is_failed:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from tandem.auth import JwtValidator, KeyRing
 from tandem.clock import Clock
 from tandem.engine.namespace import Namespace
+from tandem.server.faults import Faults
 from tandem.server.runner import Runner
 from tandem.server.throttle import Throttle
 from tandem.server.tracking import Tracker
@@ -36,10 +37,13 @@ class Services:
         self.namespace: Namespace = runner.namespace
         self.key_ring = key_ring
         self.jwt = jwt
+        # By which tokens are judged.
         self.clock = clock
         self.throttle = throttle
         self.host_name = host_name
         self.tracker = Tracker(host_name)
+        # What fails on purpose; None, and nothing is asked, unless somebody sets some.
+        self.faults: Faults | None = None
         self._authentication_timeout_s = authentication_timeout_s
         self._loop = asyncio.get_running_loop()
         self._strangers: dict[Peer, asyncio.TimerHandle] = {}

@@ -27,6 +27,7 @@ from tandem.engine.effects import (
 )
 from tandem.engine.message import ACTIVE, NEVER_MS, SEQUENCE_BITS, SEQUENCE_MASK, BrokeredMessage, SharedBody
 from tandem.engine.queries import (
+    ANY_STATE,
     DueQuery,
     EnqueuedBeforeQuery,
     ExpiredQuery,
@@ -35,7 +36,10 @@ from tandem.engine.queries import (
     Query,
     ReadySessionsQuery,
     RowsQuery,
+    ScanQuery,
     SessionListQuery,
+    SessionPageQuery,
+    SessionRecord,
     SessionStateQuery,
 )
 from tandem.engine.queue import STREAMS_PER_QUEUE
@@ -162,7 +166,9 @@ class MemoryStore:
             EnqueuedBeforeQuery: self._read_enqueued_before,  # type: ignore[dict-item]
             NextTimesQuery: self._read_next_times,  # type: ignore[dict-item]
             ReadySessionsQuery: self._read_ready_sessions,  # type: ignore[dict-item]
+            ScanQuery: self._scan,  # type: ignore[dict-item]
             SessionListQuery: self._read_session_list,  # type: ignore[dict-item]
+            SessionPageQuery: self._read_session_page,  # type: ignore[dict-item]
             SessionStateQuery: self._read_session_state,  # type: ignore[dict-item]
         }
 
@@ -453,6 +459,19 @@ class MemoryStore:
         found = [(number, stream.messages.get(number)) for number in query.sequence_numbers]
         query.answer([_made(query.stream, number, one, one.stored) for number, one in found if one is not None])
 
+    def _scan(self, query: ScanQuery, stream: _Stream) -> None:
+        messages: list[BrokeredMessage] = []
+        size_bytes = 0
+        up_to = query.up_to
+        for seen, (number, message) in enumerate(stream.within(query.after, query.up_to), 1):
+            if query.state == ANY_STATE or query.state == message.state:
+                messages.append(_made(query.stream, number, message, message.stored if query.needs_bytes else None))
+                size_bytes += message.size_bytes if query.needs_bytes else 0
+            if seen >= query.limit_rows or len(messages) >= query.limit or size_bytes >= query.limit_bytes:
+                up_to = number
+                break
+        query.answer(messages, up_to)
+
     def _read_due(self, query: DueQuery, stream: _Stream) -> None:
         end = bisect_left(stream.by_due, (query.now_ms + 1, 0))
         numbers = [number for _, number in stream.by_due[: min(end, query.limit)]]
@@ -497,9 +516,20 @@ class MemoryStore:
             found = [key for key, one in updated if one.updated_at_ms > after_ms]
         query.answer(sorted(found)[query.skip : query.skip + query.limit])
 
+    def _read_session_page(self, query: SessionPageQuery, stream: _Stream) -> None:
+        found = [key for key, one in stream.sessions.items() if one.active > 0 or one.state is not None]
+        after = query.after
+        page = sorted([key for key in found if after is None or key > after])[: query.limit]
+        query.answer([_record(key, stream.sessions[key]) for key in page])
+
     def _read_session_state(self, query: SessionStateQuery, stream: _Stream) -> None:
         session = stream.sessions.get(query.session_id)
         query.answer(None if session is None else session.state)
+
+
+def _record(session_id: str, session: _Session) -> SessionRecord:
+    state_bytes = -1 if session.state is None else len(session.state)
+    return SessionRecord(session_id, session.active, state_bytes, session.updated_at_ms)
 
 
 def _keep(message: BrokeredMessage, stored: Stored) -> _Kept:

@@ -34,6 +34,7 @@ from tandem.engine.effects import (
 )
 from tandem.engine.message import NEVER_MS, SEQUENCE_BITS, Admission, BrokeredMessage
 from tandem.engine.queries import (
+    ANY_STATE,
     DueQuery,
     EnqueuedBeforeQuery,
     ExpiredQuery,
@@ -42,7 +43,10 @@ from tandem.engine.queries import (
     Query,
     ReadySessionsQuery,
     RowsQuery,
+    ScanQuery,
     SessionListQuery,
+    SessionPageQuery,
+    SessionRecord,
     SessionStateQuery,
 )
 from tandem.engine.queue import STREAMS_PER_QUEUE
@@ -214,7 +218,9 @@ class SqliteStore:
             EnqueuedBeforeQuery: self._read_enqueued_before,  # type: ignore[dict-item]
             NextTimesQuery: self._read_next_times,  # type: ignore[dict-item]
             ReadySessionsQuery: self._read_ready_sessions,  # type: ignore[dict-item]
+            ScanQuery: self._scan,  # type: ignore[dict-item]
             SessionListQuery: self._read_session_list,  # type: ignore[dict-item]
+            SessionPageQuery: self._read_session_page,  # type: ignore[dict-item]
             SessionStateQuery: self._read_session_state,  # type: ignore[dict-item]
         }
 
@@ -706,6 +712,29 @@ class SqliteStore:
                 messages.append(message_of(cast("Row", row)))
         query.answer(self._whole(messages))
 
+    def _scan(self, query: ScanQuery) -> None:
+        first = query.stream << SEQUENCE_BITS
+        after, end = first + query.after, first + query.up_to
+        last = self._execute(
+            "SELECT row FROM message WHERE row > ? AND row <= ? ORDER BY row LIMIT 1 OFFSET ?",
+            (after, end, query.limit_rows - 1),
+        ).get
+        up_to = end if last is None else cast("int", last)
+        columns = ALL_COLUMNS if query.needs_bytes else COLUMNS
+        cursor = self._execute(
+            f"SELECT {columns} FROM message WHERE row > ? AND row <= ? AND (state = ? OR ? = {ANY_STATE}) "  # noqa: S608 # constants
+            "ORDER BY row LIMIT ?",
+            (after, up_to, query.state, query.state, query.limit),
+        )
+        if query.needs_bytes:
+            messages = self._whole(page_of(cast("Iterable[Row]", cursor), query.limit_bytes))
+            is_full = sum([message.size_bytes for message in messages]) >= query.limit_bytes
+        else:
+            messages = [message_without_bytes(cast("Row", row)) for row in cursor]
+            is_full = False
+        is_full = is_full or len(messages) == query.limit
+        query.answer(messages, messages[-1].sequence_number if is_full else up_to - first)
+
     def _read_due(self, query: DueQuery) -> None:
         where = "row >> 44 = ? AND due_at_ms IS NOT NULL AND due_at_ms <= ? ORDER BY due_at_ms, row LIMIT ?"
         bounds = (query.stream, query.now_ms, query.limit)
@@ -769,6 +798,18 @@ class SqliteStore:
             (*bounds, query.limit, query.skip),
         )
         query.answer([row[0] for row in cursor])
+
+    def _read_session_page(self, query: SessionPageQuery) -> None:
+        where = "stream = ?"
+        bounds: tuple[Value, ...] = (query.stream,)
+        if query.after is not None:
+            where, bounds = "stream = ? AND session_id > ?", (query.stream, query.after)
+        cursor = self._execute(
+            "SELECT session_id, active, ifnull(length(state), -1), ifnull(updated_at_ms, 0) FROM session "  # noqa: S608 # constants
+            f"WHERE {where} AND (active > 0 OR state IS NOT NULL) ORDER BY session_id LIMIT ?",
+            (*bounds, query.limit),
+        )
+        query.answer([SessionRecord(*cast("tuple[str, int, int, int]", row)) for row in cursor])
 
     def _read_session_state(self, query: SessionStateQuery) -> None:
         query.answer(

@@ -260,10 +260,10 @@ def _subscription(subscription: Subscription, host: str) -> str:
             _address("ForwardTo", one.forward_to, host),
             _times(subscription, False),
             _count_details(subscription),
-            _text("UserMetadata", one.user_metadata),
             _address("ForwardDeadLetteredMessagesTo", one.forward_dead_lettered_messages_to, host),
             element("AutoDeleteOnIdle", iso_duration(one.auto_delete_on_idle_ms)),
             element("EntityAvailabilityStatus", "Available"),
+            _text("UserMetadata", one.user_metadata),
         )
     )
 

@@ -14,7 +14,7 @@ from tandem.management.atom.descriptions import INSTANCE, SERVICE_BUS
 from tandem.management.atom.values import date_text, read_boolean, read_number
 from tandem.management.atom.xml import Element, element, escaped
 from tandem.rules import CorrelationFilter, FalseFilter, Filter, SqlAction, SqlFilter, TrueFilter
-from tandem.rules.values import MAX_INT64, MIN_INT64, DateTime, TimeSpan, rule_value
+from tandem.rules.values import MAX_DATETIME_TICKS, MAX_INT64, MIN_INT64, DateTime, TimeSpan, rule_value
 
 __all__ = ["read_rule_xml", "rule_xml"]
 
@@ -171,6 +171,8 @@ def _read_date(text: str, field: str) -> DateTime:
         raise ArgumentError(f"{field} is {text!r:.80}; it must be a date such as 2026-01-31T12:00:00Z") from None
     value = rule_value(moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC))
     assert isinstance(value, DateTime)
+    if not 0 <= value.ticks <= MAX_DATETIME_TICKS:
+        raise ArgumentError(f"{field} is {text!r:.80}; it must be within the years 1 to 9999, in UTC")
     return value
 
 

@@ -67,12 +67,6 @@ _CONFLICT: Final = (
 )
 _MAX_SKIP: Final = 10**9 - 1
 
-# How clients say which entity a token beside the usual one is for.
-_FORWARD_AUTHORIZATION: Final = {
-    "forward_to": "ServiceBusSupplementaryAuthorization",
-    "forward_dead_lettered_messages_to": "ServiceBusDlqSupplementaryAuthorization",
-}
-
 
 class AtomService:
     """Answers whatever URL is left when all others have had their turn."""
@@ -174,24 +168,16 @@ class AtomService:
         if path.noun is Noun.SUBSCRIPTION:
             _require("SubscriptionDescription", description)
             fields = read_subscription(description)
-            self._admit_forwarding(request, fields)
+            self._gate.admit_forwarding(request, fields)
             rules = _default_rules(description, self._gate.now_ms())
             return lambda namespace: _put_subscription(namespace, path, fields, rules, is_update)
         is_topic = description.name == "TopicDescription"
         if not is_topic:
             _require("QueueDescription", description)
         fields = read_topic(description) if is_topic else read_queue(description)
-        self._admit_forwarding(request, fields)
+        self._gate.admit_forwarding(request, fields)
         _fill_keys(fields)
         return lambda namespace: _put_entity(namespace, path.entity, fields, is_topic, is_update)
-
-    def _admit_forwarding(self, request: web.Request, fields: Fields) -> None:
-        """Who forwards sends. A token for the target is judged if one is there; without one, the usual has to cover
-        the target too."""
-        for field, header in _FORWARD_AUTHORIZATION.items():
-            target = fields.get(field)
-            if isinstance(target, str):
-                self._gate.admit(request, target, Right.SEND, request.headers.get(header))
 
 
 class _Url:

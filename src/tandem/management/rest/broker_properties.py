@@ -5,23 +5,25 @@
     Priority: "high"              application properties are JSON: a text has quotes, a number has none
     Content-Type: text/plain
 
-Names of properties that HTTP has no way to write as a header are left out of answers.
+Properties that HTTP has no way to write as a header are left out of answers: by their name, for being too long for
+clients to read, or because the header means something to whoever gets it, such as `Location` or `Set-Cookie`.
 """
 
 from __future__ import annotations
 
+import base64
 import json
+import math
 import re
-import uuid
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime, parsedate_to_datetime
 from typing import Final
 
 from tandem.amqp.message import Header, Message, Properties, encode_message
-from tandem.amqp.types import Timestamp
+from tandem.amqp.types import Array, Described, Timestamp
 from tandem.engine.message import BrokeredMessage
-from tandem.errors import ArgumentError, DecodeError
+from tandem.errors import ArgumentError, DecodeError, EncodeError
 
 __all__ = [
     "MAX_HEADER_PROPERTIES",
@@ -35,18 +37,30 @@ __all__ = [
 # Application properties of one request.
 MAX_HEADER_PROPERTIES: Final = 100
 
-# Digits. A number that is longer is no number that AMQP has a type for.
-_MAX_DIGITS: Final = 19
-
 # Headers that are about the request and not about the message. Those of proxies and tracing begin with x-.
 _ABOUT_THE_REQUEST: Final = frozenset(
     {
         *("accept", "accept-charset", "accept-encoding", "accept-language", "authorization", "brokerproperties"),
         *("cache-control", "connection", "content-encoding", "content-length", "content-type", "cookie", "date"),
-        *("expect", "forwarded", "from", "host", "if-match", "if-none-match", "keep-alive", "origin", "pragma"),
+        *("dnt", "expect", "forwarded", "from", "host", "if-match", "if-modified-since", "if-none-match", "if-range"),
+        *("if-unmodified-since", "keep-alive", "max-forwards", "origin", "pragma", "proxy-authorization", "range"),
         *("referer", "te", "traceparent", "tracestate", "trailer", "transfer-encoding", "upgrade", "user-agent", "via"),
+        "upgrade-insecure-requests",
     }
 )
+# Headers of an answer that are an order to the client. A sender must not give any in the broker's name.
+_ORDERS: Final = frozenset(
+    {
+        *("accept-ranges", "age", "allow", "alt-svc", "clear-site-data", "content-disposition", "content-language"),
+        *("content-location", "content-range", "content-security-policy", "etag", "expires", "last-modified", "link"),
+        *("location", "proxy-authenticate", "refresh", "retry-after", "server", "set-cookie", "sourcemap"),
+        *("strict-transport-security", "timing-allow-origin", "vary", "warning", "www-authenticate"),
+    }
+)
+_SPECIAL_PREFIXES: Final = ("x-", "sec-", "access-control-", "proxy-", "cross-origin-")
+
+# Characters. One header of an answer: common clients read lines of up to 8,190.
+_MAX_HEADER_CHARACTERS: Final = 8_000
 _TEXTS: Final = {
     "CorrelationId": "correlation_id",
     "SessionId": "group_id",
@@ -72,7 +86,7 @@ def broker_properties(text: str | None) -> Mapping[str, object]:
     if text is None:
         return {}
     try:
-        values = json.loads(text)
+        values = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
         raise ArgumentError(f"BrokerProperties must be a JSON object: {error}") from None
     if not isinstance(values, dict):
@@ -80,12 +94,17 @@ def broker_properties(text: str | None) -> Mapping[str, object]:
     return values
 
 
+def _refuse_constant(name: str) -> object:
+    """Python reads NaN and Infinity, which JSON does not have."""
+    raise ValueError(f"{name} is not JSON")
+
+
 def user_properties(headers: Mapping[str, str]) -> dict[str, object]:
     """The headers that are properties of the message."""
     found: dict[str, object] = {}
     for name, text in headers.items():
         folded = name.lower()
-        if folded in _ABOUT_THE_REQUEST or folded.startswith(("x-", "sec-")):
+        if folded in _ABOUT_THE_REQUEST or folded.startswith(_SPECIAL_PREFIXES):
             continue
         found[name] = _literal(text)
         if len(found) > MAX_HEADER_PROPERTIES:
@@ -96,20 +115,21 @@ def user_properties(headers: Mapping[str, str]) -> dict[str, object]:
 def _literal(text: str) -> object:
     """JSON; what is none is a text without its quotes."""
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return text
-    if isinstance(value, str):
-        return _date(value) or value
     return plain_value(value, text)
 
 
-def plain_value(value: object, text: object) -> object:
-    if value is None or isinstance(value, (bool, float, str)):
+def plain_value(value: object, text: str | None = None) -> object:
+    """As AMQP has it. What it has no simple type for stays a text: that which was sent, or the value as JSON."""
+    if isinstance(value, str):
+        return _date(value) or value
+    if value is None or isinstance(value, bool) or (isinstance(value, float) and math.isfinite(value)):
         return value
-    if isinstance(value, int) and len(str(abs(value))) <= _MAX_DIGITS and -(2**63) <= value < 2**63:
+    if isinstance(value, int) and -(2**63) <= value < 2**63:
         return value
-    return str(text)
+    return json.dumps(value) if text is None else text
 
 
 def _date(text: str) -> Timestamp | None:
@@ -130,6 +150,13 @@ def message_bytes(
     body: bytes, content_type: str | None, broker: Mapping[str, object], user: Mapping[str, object]
 ) -> bytes:
     """The AMQP message. What BrokerProperties says beyond what a sender can set is passed over, as the service does."""
+    try:
+        return _encoded(body, content_type, broker, user)
+    except EncodeError as error:
+        raise ArgumentError(f"the message cannot be written: {error}") from None
+
+
+def _encoded(body: bytes, content_type: str | None, broker: Mapping[str, object], user: Mapping[str, object]) -> bytes:
     annotations: dict[str, object] = {}
     scheduled = broker.get("ScheduledEnqueueTimeUtc")
     if scheduled is not None:
@@ -138,6 +165,12 @@ def message_bytes(
         text = _text(name, broker)
         if text is not None:
             annotations[key] = text
+    session_id, partition_key = _text("SessionId", broker), _text("PartitionKey", broker)
+    if session_id is not None and partition_key is not None and session_id != partition_key:
+        raise ArgumentError(
+            f"BrokerProperties.SessionId {session_id!r:.80} and PartitionKey {partition_key!r:.80} differ: a session "
+            "is all in one partition"
+        )
     ttl_ms = _time_to_live_ms(broker)
     return encode_message(
         header=None if ttl_ms is None else Header(ttl_ms=ttl_ms),
@@ -149,7 +182,7 @@ def message_bytes(
             reply_to=_text("ReplyTo", broker),
             correlation_id=_text("CorrelationId", broker),
             content_type=content_type or _text("ContentType", broker),
-            group_id=_text("SessionId", broker),
+            group_id=session_id,
             reply_to_group_id=_text("ReplyToSessionId", broker),
         ),
         application_properties=dict(user) or None,
@@ -167,18 +200,17 @@ def _text(name: str, broker: Mapping[str, object]) -> str | None:
 
 
 def _scheduled(value: object) -> Timestamp:
-    moment = None
-    if isinstance(value, str):
-        try:
-            moment = parsedate_to_datetime(value)
-        except (ValueError, TypeError):
-            moment = None
-    if moment is None:
-        raise ArgumentError(
-            "BrokerProperties.ScheduledEnqueueTimeUtc must be a date such as 'Sun, 06 Nov 1994 08:49:37 GMT', "
-            f"got {value!r:.80}"
-        )
-    return _timestamp(moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC))
+    try:
+        moment = parsedate_to_datetime(value) if isinstance(value, str) else None
+        if moment is not None:
+            return _timestamp(moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC))
+    except (ValueError, TypeError, OverflowError):
+        # Said below, as for all that is no date.
+        pass
+    raise ArgumentError(
+        "BrokerProperties.ScheduledEnqueueTimeUtc must be a date such as 'Sun, 06 Nov 1994 08:49:37 GMT', "
+        f"got {value!r:.80}"
+    )
 
 
 def _time_to_live_ms(broker: Mapping[str, object]) -> int | None:
@@ -205,18 +237,61 @@ def _time_to_live_ms(broker: Mapping[str, object]) -> int | None:
 
 
 def body_of(message: Message) -> bytes:
-    """The bytes of a data section; of another body, what it says as JSON."""
+    """The bytes of a data section, or of a value that is binary or a text; of another body, what it says as JSON.
+
+    A body that its sender wrote in a way that cannot be decoded is given as it stands: it is not worse over HTTP.
+    """
     if message.data is not None:
         return message.data
-    value = message.sequence if message.value is None else message.value
+    try:
+        value = message.sequence if message.value is None else message.value
+    except DecodeError:
+        return message.sections.raw(message.sections.body_code)
     if value is None:
         return b""
-    return value.encode() if isinstance(value, str) else json.dumps(value, default=str).encode()
+    if isinstance(value, str):
+        return value.encode()
+    return value if isinstance(value, bytes) else json.dumps(_jsonable(value)).encode()
+
+
+def _jsonable(value: object) -> object:
+    """A value of AMQP as JSON has it: binary as base64, keys and what JSON has no word for as text."""
+    if isinstance(value, list):
+        return [_jsonable(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _jsonable(item) for key, item in value.items()}
+    if isinstance(value, Array):
+        return [_jsonable(item) for item in value.items]
+    if isinstance(value, Described):
+        return _jsonable(value.value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return str(value)
 
 
 def answer_headers(message: Message, kept: BrokeredMessage, locked: tuple[str, int] | None) -> dict[str, str]:
     """The headers of an answer. `locked` is the lock token, and until when."""
-    properties = message.properties or Properties()
+    try:
+        properties = message.properties or Properties()
+    except DecodeError:
+        properties = Properties()
+    headers: dict[str, str] = {}
+    seen: set[str] = set()
+    for name, value in _readable_properties(message).items():
+        text = _header_text(value)
+        if _is_writable(name) and name.lower() not in seen and len(name) + len(text) <= _MAX_HEADER_CHARACTERS:
+            seen.add(name.lower())
+            headers[name] = text
+    headers["BrokerProperties"] = json.dumps(_broker_properties(message, properties, kept, locked))
+    headers["Content-Type"] = _content_type(properties.content_type)
+    return headers
+
+
+def _broker_properties(
+    message: Message, properties: Properties, kept: BrokeredMessage, locked: tuple[str, int] | None
+) -> dict[str, object]:
     broker: dict[str, object] = {
         # The first delivery is the first, here.
         "DeliveryCount": kept.delivery_count + 1,
@@ -225,55 +300,67 @@ def answer_headers(message: Message, kept: BrokeredMessage, locked: tuple[str, i
         "SequenceNumber": kept.visible_sequence_number,
         "State": _STATES.get(kept.state, "Active"),
     }
-    for name, field in _TEXTS.items():
-        value = getattr(properties, field)
-        if value is not None:
-            broker[name] = value.hex() if isinstance(value, bytes) else str(value)
-    if kept.dead_letter_source is not None:
-        broker["DeadLetterSource"] = kept.dead_letter_source
+    texts = {name: getattr(properties, field) for name, field in _TEXTS.items()}
+    texts["DeadLetterSource"] = kept.dead_letter_source
+    annotations = message.message_annotations or {}
+    for key, name in (("x-opt-partition-key", "PartitionKey"), ("x-opt-via-partition-key", "ViaPartitionKey")):
+        texts[name] = annotations.get(key) if isinstance(annotations.get(key), str) else None
+    scheduled = annotations.get("x-opt-scheduled-enqueue-time")
+    if isinstance(scheduled, Timestamp):
+        broker["ScheduledEnqueueTimeUtc"] = _http_date(int(scheduled))
     header = message.header
     # .NET's largest TimeSpan, in seconds: no limit.
     broker["TimeToLive"] = 922337203685.4775 if header is None or header.ttl_ms is None else header.ttl_ms / 1_000
-    annotations = message.message_annotations or {}
-    for key, name in (("x-opt-partition-key", "PartitionKey"), ("x-opt-via-partition-key", "ViaPartitionKey")):
-        if isinstance(annotations.get(key), str):
-            broker[name] = annotations[key]
     if locked is not None:
         broker["LockToken"] = locked[0]
         broker["LockedUntilUtc"] = _http_date(locked[1])
-    headers = {
-        name: _header_text(value)
-        for name, value in _readable_properties(message).items()
-        if _TOKEN.fullmatch(name) and name.lower() not in _ABOUT_THE_REQUEST
-    }
-    headers["BrokerProperties"] = json.dumps(broker)
-    headers["Content-Type"] = _content_type(properties.content_type)
-    return headers
+    room = _MAX_HEADER_CHARACTERS - len(json.dumps(broker))
+    for name, value in texts.items():
+        if value is not None:
+            text = value.hex() if isinstance(value, bytes) else str(value)
+            room -= len(json.dumps({name: text}))
+            if room > 0:
+                broker[name] = text
+    return broker
+
+
+def _is_writable(name: str) -> bool:
+    folded = name.lower()
+    return (
+        _TOKEN.fullmatch(name) is not None
+        and folded not in _ABOUT_THE_REQUEST
+        and folded not in _ORDERS
+        and not folded.startswith(_SPECIAL_PREFIXES)
+    )
 
 
 def _readable_properties(message: Message) -> Mapping[str, object]:
     try:
-        return {str(name): value for name, value in (message.application_properties or {}).items()}
+        return message.application_properties or {}
     except DecodeError:
         return {}
 
 
 def _content_type(content_type: object) -> str:
     text = str(content_type or "")
-    return text if text and text.isascii() and text.isprintable() else _DEFAULT_CONTENT_TYPE
+    is_sound = text.isascii() and text.isprintable() and 0 < len(text) <= _MAX_HEADER_CHARACTERS
+    return text if is_sound else _DEFAULT_CONTENT_TYPE
 
 
 def _header_text(value: object) -> str:
     """As JSON, in ASCII: whatever a sender put into a property cannot end the line."""
     if isinstance(value, Timestamp):
         return json.dumps(_http_date(int(value)))
-    if value is None or isinstance(value, (bool, int, float)):
+    if isinstance(value, bytes):
+        return json.dumps(value.hex())
+    if value is None or isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
         return json.dumps(value)
-    if isinstance(value, (bytes, uuid.UUID)):
-        return json.dumps(value.hex() if isinstance(value, bytes) else str(value))
     return json.dumps(str(value))
 
 
 def _http_date(at_ms: int) -> str:
-    moment = datetime.fromtimestamp(at_ms / 1_000, UTC)
-    return format_datetime(moment, usegmt=True)
+    """AMQP has moments far beyond the calendar of HTTP: those are told as they are."""
+    try:
+        return format_datetime(_EPOCH + timedelta(milliseconds=at_ms), usegmt=True)
+    except OverflowError:
+        return str(at_ms)

@@ -11,7 +11,6 @@ POST    /{entity}/messages/{id}/{lock-token}  renew the lock
 from __future__ import annotations
 
 import base64
-import binascii
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
@@ -29,7 +28,18 @@ from tandem.engine.message import NEVER_MS, BrokeredMessage
 from tandem.engine.namespace import Namespace
 from tandem.engine.subqueue import SubQueue
 from tandem.engine.topic import Topic
-from tandem.errors import ArgumentError, MessageLockLost, MessageNotFound, NotAllowed, NotFound, ProtocolError, Scope
+from tandem.errors import (
+    ArgumentError,
+    EntityDisabled,
+    MessageLockLost,
+    MessageNotFound,
+    MessageSizeExceeded,
+    NotAllowed,
+    NotFound,
+    ProtocolError,
+    Scope,
+)
+from tandem.limits import MAX_MESSAGES_PER_BATCH
 from tandem.management.atom.documents import ERROR_TYPE, error_document
 from tandem.management.gate import Gate
 from tandem.management.requests import read_body
@@ -73,6 +83,8 @@ class MessageService:
             return await handler(request)
         except ProtocolError as error:
             return self._error(error, request)
+        except web.HTTPRequestEntityTooLarge as error:
+            return self._error(MessageSizeExceeded(error.text or error.reason), request)
 
     def _handler(self, request: web.Request) -> Callable[[web.Request], Awaitable[web.Response]] | None:
         segments = [unquote(segment) for segment in request.rel_url.raw_path.split("/") if segment]
@@ -115,7 +127,7 @@ class MessageService:
 
     async def receive(self, request: web.Request) -> web.Response:
         address = _address(request, 2)
-        self._gate.admit(request, _resource(address), Right.LISTEN)
+        self._gate.admit(request, address.resource, Right.LISTEN)
         timeout_s = _timeout(request)
         deletes = request.method == hdrs.METH_DELETE
         subqueue = await self._gate.perform(lambda namespace: _receivable(namespace, address))
@@ -136,7 +148,7 @@ class MessageService:
 
     async def settle(self, request: web.Request) -> web.Response:
         address = _address(request, 3)
-        self._gate.admit(request, _resource(address), Right.LISTEN)
+        self._gate.admit(request, address.resource, Right.LISTEN)
         segments = [unquote(segment) for segment in request.rel_url.raw_path.split("/") if segment]
         try:
             token = uuid.UUID(segments[-1]).bytes
@@ -165,7 +177,10 @@ class MessageService:
 def _address(request: web.Request, behind: int) -> Address:
     """The entity before the last so many segments of the URL."""
     segments = [segment for segment in request.rel_url.raw_path.split("/") if segment]
-    return parse_address("/".join(segments[:-behind]))
+    address = parse_address("/".join(segments[:-behind]))
+    if address.is_management or address.is_cbs:
+        raise NotFound(f"The messaging entity '{address.resource}' could not be found: it has no messages.")
+    return address
 
 
 def _entity_path(address: Address) -> str:
@@ -173,10 +188,6 @@ def _entity_path(address: Address) -> str:
         address.sub_queue.value, "/$Transfer/$DeadLetterQueue"
     )
     return address.path + suffix
-
-
-def _resource(address: Address) -> str:
-    return address.resource
 
 
 def _timeout(request: web.Request) -> float:
@@ -190,6 +201,8 @@ def _receivable(namespace: Namespace, address: Address) -> SubQueue:
     subqueue = namespace.resolve(address)
     if isinstance(subqueue.queue, Topic):
         raise NotAllowed(f"Messages cannot be received from the topic '{address.path}'.", Scope.DELIVERY)
+    if not subqueue.queue.description.can_receive:
+        raise EntityDisabled(f"Messaging entity '{address.path}' is currently disabled.", Scope.DELIVERY)
     if subqueue.sessions is not None:
         raise NotAllowed(
             f"'{address.path}' requires sessions, which cannot be received over HTTP: use AMQP.", Scope.DELIVERY
@@ -239,6 +252,8 @@ def _read_batch(body: bytes) -> list[bytes]:
         raise ArgumentError(f"the body must be a JSON array of messages: {error}") from None
     if not isinstance(items, list) or not items:
         raise ArgumentError("the body must be a JSON array of messages that is not empty")
+    if len(items) > MAX_MESSAGES_PER_BATCH:
+        raise ArgumentError(f"the batch has {len(items):,} messages; at most {MAX_MESSAGES_PER_BATCH:,} are allowed")
     return [_read_item(number, item) for number, item in enumerate(items)]
 
 
@@ -249,14 +264,18 @@ def _read_item(number: int, item: object) -> bytes:
     if not isinstance(text, str):
         raise ArgumentError(f"Body of message {number} must be a text, got {text!r:.80}")
     body = text.encode()
-    if item.get("IsBodyBase64"):
+    is_base64 = item.get("IsBodyBase64", False)
+    if not isinstance(is_base64, bool):
+        raise ArgumentError(f"IsBodyBase64 of message {number} must be true or false, got {is_base64!r:.80}")
+    if is_base64:
         try:
             body = base64.b64decode(text, validate=True)
-        except binascii.Error:
+        # Also for characters outside ASCII.
+        except ValueError:
             raise ArgumentError(f"Body of message {number} is not base64") from None
     broker = _object(f"BrokerProperties of message {number}", item.get("BrokerProperties"))
     user = _object(f"UserProperties of message {number}", item.get("UserProperties"))
-    return message_bytes(body, None, broker, {name: plain_value(value, value) for name, value in user.items()})
+    return message_bytes(body, None, broker, {name: plain_value(value) for name, value in user.items()})
 
 
 def _object(what: str, value: object) -> Mapping[str, object]:

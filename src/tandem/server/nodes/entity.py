@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
-from tandem.addresses import Address, SubQueue
+from tandem.addresses import Address, SubQueue, parse_address
 from tandem.amqp import (
     ACCEPTED,
     RELEASED,
@@ -24,6 +24,7 @@ from tandem.amqp.delivery_states import DeliveryState
 from tandem.amqp.encode import encode
 from tandem.amqp.terminus import Source
 from tandem.amqp.types import Described, Symbol, UInt, ULong
+from tandem.auth import Right
 from tandem.engine.effects import HandedOut, Notice, NoticeKind
 from tandem.engine.lock_table import Lock
 from tandem.engine.queue import Queue
@@ -34,6 +35,7 @@ from tandem.errors import (
     EncodeError,
     EntityDisabled,
     NotAllowed,
+    NotFound,
     ProtocolError,
     Scope,
 )
@@ -74,10 +76,15 @@ class Ingress:
         if queue.topic is not None:
             raise NotAllowed(f"Messages cannot be sent to '{address.path}': send them to the topic.", Scope.LINK)
         _require_active(queue, queue.description.can_send)
+        if peer.services.faults is not None:
+            peer.services.faults.check(Right.SEND, queue)
         self._peer = peer
         self._link = link
         self._queue = queue
         self._destination = _text_property(event, _TRANSFER_DESTINATION)
+        if self._destination is not None:
+            # By way of this entity is still to that one.
+            peer.require(Right.SEND, parse_address(self._destination))
         self.address = address
         self._accepted: list[IncomingDelivery] = []
         # Taken, and not acknowledged yet.
@@ -96,7 +103,10 @@ class Ingress:
         link = self._link
         queue = self._queue
         try:
-            throttle = self._peer.services.throttle
+            services = self._peer.services
+            if services.faults is not None:
+                services.faults.check(Right.SEND, queue)
+            throttle = services.throttle
             if throttle.credits_per_second is not None:
                 throttle.take(
                     MESSAGE_CREDITS,
@@ -130,7 +140,8 @@ class Ingress:
         queue = self._queue
         namespace = queue.namespace
         if queue.is_dropped:
-            namespace.get(queue.name)
+            # Also if another was made under its name: what this one took would never be seen again.
+            raise NotFound(f"The messaging entity '{queue.name}' could not be found. It was deleted.")
         drafts = queue.read(delivery.payload, delivery.message_format)
         if self._destination is not None:
             for draft in drafts:
@@ -193,6 +204,8 @@ class Egress:
                 Scope.LINK,
             )
         _require_active(subqueue.queue, subqueue.queue.description.can_receive)
+        if peer.services.faults is not None:
+            peer.services.faults.check(Right.LISTEN, subqueue.queue)
         self.peer = peer
         self.link = link
         self.address = address

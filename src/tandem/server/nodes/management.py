@@ -213,8 +213,12 @@ class ManagementLink:
         peer = self.peer
         peer.services.throttle.take(MANAGEMENT_CREDITS, self.subqueue.namespace.now_ms)
         peer.require(right, self.address)
-        if self.subqueue.queue.is_dropped:
-            self.subqueue.namespace.get(self.subqueue.queue.name)
+        queue = self.subqueue.queue
+        if peer.services.faults is not None:
+            peer.services.faults.check(right, queue)
+        if queue.is_dropped:
+            # Also if another was made under its name: what this one took would never be seen again.
+            raise NotFound(f"The messaging entity '{queue.name}' could not be found. It was deleted.")
         operation(self, request)
 
     def respond(self, request: _Request, properties: dict[str, object], body: Body) -> None:

@@ -1,0 +1,24 @@
+"""What the cloud service's management cannot do: operations on messages and sessions, exports, and a description of it.
+
+routes          which path is answered by whom
+messages        looking at messages by their state
+tasks           purge, resubmit, move, un-defer: each starts a job
+jobs            work in small steps, its progress and its end
+sessions        sessions, and the state kept beside them
+exports         all entities as one document
+imports         and back
+openapi         the document that describes the whole JSON API
+described       what an operation is
+entities        the operations on queues, topics, subscriptions and rules
+shapes          the JSON of messages, jobs and sessions, as types
+entity_shapes   the JSON of entities, as types
+rendering       a message as JSON
+reading         reading requests, asking the engine
+"""
+
+from __future__ import annotations
+
+from tandem.management.operations.described import PREFIX
+from tandem.management.operations.routes import add_operations
+
+__all__ = ["PREFIX", "add_operations"]

@@ -1,0 +1,73 @@
+"""What an operation of the JSON API is: described at its handler, served and documented from that one description."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from aiohttp import web
+
+__all__ = ["PREFIX", "Handler", "Operation", "Parameter", "describes", "operations_of", "served_by"]
+
+# Everything of the API lies below this.
+PREFIX: Final = "/$api/v1"
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+# A method of a class of handlers: of which, only its class knows.
+Method = TypeVar("Method", bound=Callable[..., Awaitable[web.StreamResponse]])
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter of a query. `kind` is a type that msgspec knows a JSON schema for."""
+
+    name: str
+    kind: Any
+    text: str
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One method of one path. The types are those of the JSON in the body of the request and of the answer."""
+
+    method: str
+    # Below the prefix; in braces what stands in the URL. Of an entity it may hold slashes, of anything else it may not.
+    path: str
+    name: str
+    summary: str
+    # Which right it needs, and to what; empty if it needs no token.
+    right: str
+    answer: Any
+    status: int = 200
+    body: Any = None
+    parameters: tuple[Parameter, ...] = ()
+    tag: str = "messages"
+
+
+_described: Final[dict[object, Operation]] = {}
+
+
+def describes(operation: Operation) -> Callable[[Method], Method]:
+    """Say what the handler below does."""
+
+    def note(method: Method) -> Method:
+        _described[method] = operation
+        return method
+
+    return note
+
+
+def operations_of(*classes: type) -> list[Operation]:
+    """The operations that the methods of these classes are described to do."""
+    return [_described[one] for kind in classes for one in vars(kind).values() if _is_described(one)]
+
+
+def served_by(handlers: object) -> list[tuple[Operation, Handler]]:
+    """The operations of an object of such a class, with what answers each."""
+    members = vars(type(handlers)).items()
+    return [(_described[one], getattr(handlers, name)) for name, one in members if _is_described(one)]
+
+
+def _is_described(member: object) -> bool:
+    return callable(member) and member in _described

@@ -1,0 +1,81 @@
+"""Which path is answered by whom."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NoReturn
+
+from aiohttp import hdrs, web
+
+from tandem.management.gate import Gate
+from tandem.management.operations.authorization import AuthorizationHandlers
+from tandem.management.operations.described import PREFIX, Handler, Operation, operations_of, served_by
+from tandem.management.operations.entities import ENTITY_OPERATIONS
+from tandem.management.operations.exports import ExportHandlers
+from tandem.management.operations.imports import ImportHandlers
+from tandem.management.operations.jobs import JobHandlers, Jobs
+from tandem.management.operations.messages import MessageHandlers
+from tandem.management.operations.openapi import OpenApiHandlers
+from tandem.management.operations.sessions import SessionHandlers
+from tandem.management.operations.tasks import TaskHandlers
+
+__all__ = ["add_operations", "all_operations"]
+
+# The longest paths first: what can be read as the state of a session is that, and no entity with slashes in its name.
+_CLASSES: Final = (
+    SessionHandlers,
+    MessageHandlers,
+    TaskHandlers,
+    JobHandlers,
+    ExportHandlers,
+    ImportHandlers,
+    AuthorizationHandlers,
+    OpenApiHandlers,
+)
+
+
+def all_operations() -> list[Operation]:
+    """Everything that the API can do."""
+    return [*ENTITY_OPERATIONS, *operations_of(*_CLASSES)]
+
+
+def add_operations(app: web.Application, gate: Gate) -> None:
+    """Serve the operations. What else lies below the prefix has to be added before."""
+    jobs = Jobs(gate)
+    app.on_shutdown.append(jobs.stop)
+    handlers = (
+        SessionHandlers(gate),
+        MessageHandlers(gate),
+        TaskHandlers(gate, jobs),
+        JobHandlers(gate, jobs),
+        ExportHandlers(gate),
+        ImportHandlers(gate),
+        AuthorizationHandlers(gate),
+        OpenApiHandlers(all_operations),
+    )
+    by_path: dict[str, dict[str, Handler]] = {}
+    for one in handlers:
+        for operation, handler in served_by(one):
+            by_path.setdefault(operation.path, {})[operation.method] = handler
+    for path, methods in by_path.items():
+        _add_methods(app.router.add_resource(PREFIX + _pattern(path)), methods)
+    app.router.add_route(hdrs.METH_ANY, "/$api{path:(/.*)?}", _nothing)
+
+
+def _pattern(path: str) -> str:
+    """Names of entities hold slashes: what follows them is found from the right."""
+    return re.sub(r"{(\w+)}", lambda found: f"{{{found[1]}:{'.+' if found[1] == 'path' else '[^/]+'}}}", path)
+
+
+def _add_methods(resource: web.Resource, methods: dict[str, Handler]) -> None:
+    async def refuse(request: web.Request) -> NoReturn:
+        raise web.HTTPMethodNotAllowed(request.method, list(methods))
+
+    for method, handler in methods.items():
+        resource.add_route(method, handler)
+    # Or the request would go on to whatever else takes its path.
+    resource.add_route(hdrs.METH_ANY, refuse)
+
+
+async def _nothing(_: web.Request) -> NoReturn:
+    raise web.HTTPNotFound

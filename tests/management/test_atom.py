@@ -1,0 +1,385 @@
+"""The management API in XML as it goes over the wire: documents, headers, errors, and what a restart keeps."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tandem.auth import make_token
+from tandem.management.atom.descriptions import in_elements
+from tandem.management.atom.paths import Noun, parse_path
+from tandem.management.atom.paths import Path as UrlPath
+from tandem.management.atom.values import NEVER_DURATION, date_text, iso_duration, ticks_of
+from tests.management.http_api import Http, Reply, serving
+from tests.markers import mission
+
+ATOM: Final = "{http://www.w3.org/2005/Atom}"
+SERVICE_BUS: Final = "{http://schemas.microsoft.com/netservices/2010/10/servicebus/connect}"
+COUNTS: Final = "{http://schemas.microsoft.com/netservices/2011/06/servicebus}"
+INSTANCE: Final = "{http://www.w3.org/2001/XMLSchema-instance}"
+UPDATE: Final = {"If-Match": "*"}
+ENTRY: Final = "application/atom+xml;type=entry;charset=utf-8"
+FEED: Final = "application/atom+xml;type=feed;charset=utf-8"
+
+
+@pytest.fixture
+async def http(tmp_path: Path) -> AsyncIterator[Http]:
+    async with serving(tmp_path / "data") as http:
+        yield http
+
+
+def entry(description: str, content: str = "") -> str:
+    return (
+        '<entry xmlns="http://www.w3.org/2005/Atom"><content type="application/xml">'
+        f'<{description} xmlns="{SERVICE_BUS[1:-1]}" xmlns:i="{INSTANCE[1:-1]}">{content}</{description}>'
+        "</content></entry>"
+    )
+
+
+async def put(http: Http, path: str, description: str, content: str = "", *, is_update: bool = False) -> Reply:
+    return await http.ask("PUT", path, entry(description, content), UPDATE if is_update else {})
+
+
+def elements(reply: Reply, description: str) -> list[str]:
+    """The names of the elements, in their order."""
+    root = ET.fromstring(reply.body)
+    found = root.find(f"{ATOM}content/{SERVICE_BUS}{description}")
+    assert found is not None
+    return [child.tag.partition("}")[2] for child in found]
+
+
+def value(reply: Reply, description: str, name: str) -> str | None:
+    return ET.fromstring(reply.body).findtext(f"{ATOM}content/{SERVICE_BUS}{description}/{SERVICE_BUS}{name}")
+
+
+# --- documents ------------------------------------------------------------------------------------------------------
+
+QUEUE_ELEMENTS: Final = (
+    *("LockDuration", "MaxSizeInMegabytes", "RequiresDuplicateDetection", "RequiresSession"),
+    *("DefaultMessageTimeToLive", "DeadLetteringOnMessageExpiration", "DuplicateDetectionHistoryTimeWindow"),
+    *("MaxDeliveryCount", "EnableBatchedOperations", "SizeInBytes", "MessageCount", "IsAnonymousAccessible"),
+    *("AuthorizationRules", "Status", "CreatedAt", "UpdatedAt", "AccessedAt", "SupportOrdering", "CountDetails"),
+    *("AutoDeleteOnIdle", "EnablePartitioning", "EntityAvailabilityStatus", "EnableExpress", "ForwardTo"),
+    *("UserMetadata", "ForwardDeadLetteredMessagesTo", "MaxMessageSizeInKilobytes"),
+)
+TOPIC_ELEMENTS: Final = (
+    *("DefaultMessageTimeToLive", "MaxSizeInMegabytes", "RequiresDuplicateDetection"),
+    *("DuplicateDetectionHistoryTimeWindow", "EnableBatchedOperations", "SizeInBytes"),
+    *("FilteringMessagesBeforePublishing", "IsAnonymousAccessible", "AuthorizationRules", "Status", "CreatedAt"),
+    *("UpdatedAt", "AccessedAt", "SupportOrdering", "CountDetails", "SubscriptionCount", "SqlFilterCount"),
+    *("CorrelationFilterCount", "AutoDeleteOnIdle", "EnablePartitioning", "EntityAvailabilityStatus"),
+    *("EnableSubscriptionPartitioning", "EnableExpress", "UserMetadata", "MaxMessageSizeInKilobytes"),
+)
+SUBSCRIPTION_ELEMENTS: Final = (
+    *("LockDuration", "RequiresSession", "DefaultMessageTimeToLive", "DeadLetteringOnMessageExpiration"),
+    *("DeadLetteringOnFilterEvaluationExceptions", "MessageCount", "MaxDeliveryCount", "EnableBatchedOperations"),
+    *("Status", "ForwardTo", "CreatedAt", "UpdatedAt", "AccessedAt", "CountDetails", "ForwardDeadLetteredMessagesTo"),
+    *("AutoDeleteOnIdle", "EntityAvailabilityStatus", "UserMetadata"),
+)
+
+
+@mission("M4")
+async def test_elements_come_in_the_order_of_the_service(http: Http) -> None:
+    forward = "<ForwardTo>q</ForwardTo><ForwardDeadLetteredMessagesTo>q</ForwardDeadLetteredMessagesTo>"
+    metadata = "<UserMetadata>x</UserMetadata>"
+    await put(http, "/q", "QueueDescription")
+    created = await put(http, "/queue", "QueueDescription", forward + metadata)
+    assert created.status == 201
+    # Right after its creation nothing has been counted, and nobody was there.
+    absent = ("AccessedAt", "CountDetails")
+    assert elements(created, "QueueDescription") == [name for name in QUEUE_ELEMENTS if name not in absent]
+    assert elements(await http.ask("GET", "/queue"), "QueueDescription") == list(QUEUE_ELEMENTS)
+    created = await put(http, "/topic", "TopicDescription", metadata)
+    assert elements(created, "TopicDescription") == [name for name in TOPIC_ELEMENTS if name not in absent]
+    assert elements(await http.ask("GET", "/topic"), "TopicDescription") == list(TOPIC_ELEMENTS)
+    created = await put(http, "/topic/subscriptions/s", "SubscriptionDescription", forward + metadata)
+    assert elements(created, "SubscriptionDescription") == list(SUBSCRIPTION_ELEMENTS)
+    assert elements(await http.ask("GET", "/topic/Subscriptions/s/rules/$Default"), "RuleDescription") == [
+        *("Filter", "Action", "CreatedAt", "Name"),
+    ]
+
+
+@mission("M4")
+async def test_an_entry_says_what_it_is_and_where(http: Http) -> None:
+    await put(http, "/Region%2FOrders", "QueueDescription")
+    reply = await http.ask("GET", "/region/orders?api-version=2017-04&enrich=False")
+    assert (reply.status, reply.headers["content-type"]) == (200, ENTRY)
+    assert reply.headers["etag"].isdigit()
+    root = ET.fromstring(reply.body)
+    assert root.tag == f"{ATOM}entry"
+    assert root.findtext(f"{ATOM}id") == f"{http.base}/Region/Orders?api-version=2017-04"
+    assert root.findtext(f"{ATOM}title") == "Region/Orders"
+    assert root.findtext(f"{ATOM}author/{ATOM}name") == "sbemulatorns"
+    for moment in (root.findtext(f"{ATOM}published"), value(reply, "QueueDescription", "CreatedAt")):
+        assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{7}Z", moment or "")
+    counts = root.find(f".//{SERVICE_BUS}CountDetails")
+    assert counts is not None
+    assert [child.tag for child in counts] == [
+        f"{COUNTS}{name}MessageCount"
+        for name in ("Active", "DeadLetter", "Scheduled", "Transfer", "TransferDeadLetter")
+    ]
+
+
+@mission("M4")
+async def test_a_feed_goes_on_by_its_second_link(http: Http) -> None:
+    for number in range(5):
+        await http.make_queue(f"q{number}")
+    reply = await http.ask("GET", "/$Resources/Queues?$skip=1&$top=2&api-version=2021-05")
+    assert (reply.status, reply.headers["content-type"]) == (200, FEED)
+    root = ET.fromstring(reply.body)
+    assert root.findtext(f"{ATOM}title") == "Queues"
+    assert [one.findtext(f"{ATOM}title") for one in root.findall(f"{ATOM}entry")] == ["q1", "q2"]
+    links = {link.get("rel"): link.get("href") for link in root.findall(f"{ATOM}link")}
+    assert links["next"] == f"{http.base}/$Resources/Queues?api-version=2021-05&$skip=3&$top=2"
+    last = ET.fromstring((await http.ask("GET", str(links["next"]).removeprefix(http.base))).body)
+    assert [one.findtext(f"{ATOM}title") for one in last.findall(f"{ATOM}entry")] == ["q3", "q4"]
+    assert len(last.findall(f"{ATOM}link")) == 1
+    for page in ("$skip=5", "$top=0", "$skip=999999999"):
+        empty = ET.fromstring((await http.ask("GET", f"/$Resources/queues?{page}")).body)
+        assert empty.findall(f"{ATOM}entry") == []
+    for page in ("$skip=-1", "$top=101", "$top=x", "$skip=9999999999"):
+        refused = await http.ask("GET", f"/$Resources/queues?{page}")
+        assert (refused.status, page.partition("=")[0] in refused.detail) == (400, True)
+
+
+@mission("M4")
+async def test_what_does_not_exist_is_an_empty_list_when_it_is_asked_for(http: Http) -> None:
+    await put(http, "/t", "TopicDescription")
+    for path in (
+        "/missing",
+        "/t/subscriptions/missing",
+        "/t/subscriptions/missing/rules/r",
+        "/missing/subscriptions/s",
+    ):
+        reply = await http.ask("GET", path)
+        assert (reply.status, reply.headers["content-type"]) == (200, FEED), path
+        root = ET.fromstring(reply.body)
+        assert root.findtext(f"{ATOM}title") == "Publicly Listed Services"
+        assert root.find(f"{ATOM}entry") is None
+        assert (await http.ask("DELETE", path)).status == 404
+
+
+# --- updates --------------------------------------------------------------------------------------------------------
+
+
+@mission("M4")
+async def test_an_update_replaces_the_whole_description(http: Http) -> None:
+    await put(http, "/q", "QueueDescription", "<MaxDeliveryCount>5</MaxDeliveryCount><UserMetadata>x</UserMetadata>")
+    reply = await put(http, "/q", "QueueDescription", "<LockDuration>PT5S</LockDuration>", is_update=True)
+    assert reply.status == 200
+    assert value(reply, "QueueDescription", "LockDuration") == "PT5S"
+    assert value(reply, "QueueDescription", "MaxDeliveryCount") == "10"
+    assert value(reply, "QueueDescription", "UserMetadata") is None
+
+
+@mission("M4")
+async def test_what_came_can_be_sent_back_as_it_is(http: Http) -> None:
+    await http.make_queue("q")
+    await http.send("q")
+    reply = await http.ask("GET", "/q")
+    again = await http.ask("PUT", "/q", reply.body, UPDATE)
+    assert again.status == 200
+    same = {"UpdatedAt", "AccessedAt"}
+    for name in set(QUEUE_ELEMENTS) - same:
+        assert value(again, "QueueDescription", name) == value(reply, "QueueDescription", name)
+
+
+@mission("M4")
+async def test_authorization_rules_stay_unless_others_are_sent(http: Http) -> None:
+    rule = (
+        "<AuthorizationRules><AuthorizationRule i:type='SharedAccessAuthorizationRule'><Rights>"
+        "<AccessRights>Send</AccessRights></Rights><KeyName>k</KeyName></AuthorizationRule></AuthorizationRules>"
+    )
+    await put(http, "/q", "QueueDescription", rule)
+
+    def keys(reply: Reply) -> list[str | None]:
+        return [key.text for key in ET.fromstring(reply.body).iter(f"{SERVICE_BUS}PrimaryKey")]
+
+    (made,) = keys(await http.ask("GET", "/q"))
+    assert len(made or "") == 44  # A rule without keys gets some: 32 bytes, as base64.
+    assert keys(await put(http, "/q", "QueueDescription", is_update=True)) == [made]
+    assert keys(await put(http, "/q", "QueueDescription", "<AuthorizationRules/>", is_update=True)) == []
+    bad = rule.replace("Send", "Fly")
+    refused = await put(http, "/q", "QueueDescription", bad, is_update=True)
+    assert (refused.status, "AuthorizationRules" in refused.detail) == (400, True)
+    many = rule.replace("k<", "k{}<")
+    inner = "".join(
+        many.format(number)[len("<AuthorizationRules>") : -len("</AuthorizationRules>")] for number in range(13)
+    )
+    refused = await put(
+        http, "/q", "QueueDescription", f"<AuthorizationRules>{inner}</AuthorizationRules>", is_update=True
+    )
+    assert (refused.status, "at most 12" in refused.detail) == (400, True)
+
+
+@mission("M4")
+async def test_rules_and_keys_of_entities_are_there_after_a_restart(tmp_path: Path) -> None:
+    pair = "<KeyValueOfstringanyType><Key>@p</Key><Value i:type='x:double'>{}</Value></KeyValueOfstringanyType>"
+    async with serving(tmp_path / "data") as http:
+        keys = (
+            "<AuthorizationRules><AuthorizationRule><Rights><AccessRights>Send</AccessRights></Rights>"
+            "<KeyName>k</KeyName><PrimaryKey>secret</PrimaryKey></AuthorizationRule></AuthorizationRules>"
+        )
+        assert (await put(http, "/q", "QueueDescription", keys)).status == 201
+        await put(http, "/t", "TopicDescription")
+        await put(http, "/t/subscriptions/s", "SubscriptionDescription")
+        # Numbers that JSON has no word for.
+        for number, text in enumerate(("INF", "-INF", "NaN")):
+            content = (
+                "<Filter i:type='SqlFilter'><SqlExpression>a = @p</SqlExpression>"
+                f"<Parameters>{pair.format(text)}</Parameters></Filter>"
+            )
+            assert (await put(http, f"/t/subscriptions/s/rules/r{number}", "RuleDescription", content)).status == 201
+        before = await http.ask("GET", "/t/subscriptions/s/rules")
+    async with serving(tmp_path / "data") as http:
+        after = await http.ask("GET", "/t/subscriptions/s/rules")
+        assert re.findall(rb"double\"[^>]*>([^<]*)<", after.body) == [b"INF", b"-INF", b"NaN"]
+        assert len(after.body) == len(before.body)
+        token = make_token(f"{http.base}/q", "k", "secret", int(time.time()) + 60)
+        assert (await http.ask("POST", "/q/messages", b"x", token=token)).status == 201
+        assert (await http.ask("DELETE", "/q/messages/head?timeout=0", token=token)).status == 401
+
+
+# --- refusals -------------------------------------------------------------------------------------------------------
+
+
+@mission("M4")
+@pytest.mark.parametrize(
+    "body, words",
+    [
+        (b"", "the XML is wrong"),
+        (b"{}", "the XML is wrong"),
+        (b"<entry/>", "must be an Atom entry"),
+        (b"<a><content><QueueDescription/></content></a>", "must be an Atom entry"),
+        (b"<entry><content/></entry>", "must be an Atom entry"),
+        (b"<entry><content><QueueDescription/><QueueDescription/></content></entry>", "must be an Atom entry"),
+        (b"<entry><content><HubDescription/></content></entry>", "it must be QueueDescription"),
+        (entry("QueueDescription", "<LockDuration>soon</LockDuration>").encode(), "LockDuration is 'soon'"),
+        (entry("QueueDescription", "<MaxDeliveryCount>1.5</MaxDeliveryCount>").encode(), "MaxDeliveryCount is '1.5'"),
+        (entry("QueueDescription", "<RequiresSession>maybe</RequiresSession>").encode(), "RequiresSession is 'maybe'"),
+        (entry("QueueDescription", "<ForwardTo>sb://host/</ForwardTo>").encode(), "ForwardTo is 'sb://host/'"),
+        (b'<!DOCTYPE a [<!ENTITY x "y">]><entry>&x;</entry>', "document type declaration"),
+    ],
+    ids=range(12),
+)
+async def test_a_body_that_is_no_description_is_refused(http: Http, body: bytes, words: str) -> None:
+    reply = await http.ask("PUT", "/q", body)
+    assert (reply.status, words in reply.detail) == (400, True), reply.detail
+    assert reply.detail.startswith("SubCode=40000. Bad Request. ")
+    assert re.search(r"TrackingId:[0-9a-f-]{36}_G\d+, SystemTracker:\S+:q, Timestamp:\S+$", reply.detail)
+
+
+async def test_a_body_that_is_too_long_is_refused(http: Http) -> None:
+    reply = await http.ask("PUT", "/q", entry("QueueDescription", f"<UserMetadata>{'x' * 262_144}</UserMetadata>"))
+    assert (reply.status, "262,144 bytes" in reply.detail) == (413, True)
+
+
+async def test_a_method_that_nothing_has_is_refused_with_those_it_has(http: Http) -> None:
+    for method, path, allowed in (
+        ("POST", "/q", "GET, PUT, DELETE"),
+        ("PATCH", "/q", "GET, PUT, DELETE"),
+        ("PUT", "/$Resources/queues", "GET"),
+        ("DELETE", "/$namespaceinfo", "GET"),
+        ("PUT", "/t/subscriptions", "GET"),
+    ):
+        reply = await http.ask(method, path)
+        assert reply.status == 405
+        assert sorted(reply.headers["allow"].replace(" ", "").split(",")) == sorted(allowed.replace(" ", "").split(","))
+    for path in ("/", "/$Resources", "/$Resources/hubs", "/$cbs", "/q/$management"):
+        assert (await http.ask("GET", path)).status == 404, path
+
+
+async def test_a_queue_is_no_topic(http: Http) -> None:
+    await http.make_queue("q")
+    assert (await put(http, "/q", "TopicDescription")).status == 409
+    assert (await put(http, "/q", "TopicDescription", is_update=True)).status == 404
+    assert (await put(http, "/q/subscriptions/s", "SubscriptionDescription")).status == 404
+    assert (await http.ask("GET", "/q/subscriptions")).status == 404
+
+
+async def test_a_subscription_whose_rule_cannot_be_is_not_made(http: Http) -> None:
+    await put(http, "/t", "TopicDescription")
+    rule = (
+        "<DefaultRuleDescription><Filter i:type='SqlFilter'><SqlExpression>{}</SqlExpression></Filter><Name>{}</Name>"
+        "</DefaultRuleDescription>"
+    )
+    for expression, name in (("a = = 1", "r"), ("a = 1", "n" * 51)):
+        refused = await put(http, "/t/subscriptions/s", "SubscriptionDescription", rule.format(expression, name))
+        assert refused.status == 400
+    assert not http.broker.namespace.topic("t").subscriptions
+    assert (await put(http, "/t/subscriptions/s", "SubscriptionDescription", rule.format("a = 1", "r"))).status == 201
+    assert list(http.broker.namespace.subscription("t", "s").rules) == ["r"]
+
+
+# --- parts ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "raw_path, expected",
+    [
+        ("/q", UrlPath(Noun.ENTITY, "q")),
+        ("/a/b", UrlPath(Noun.ENTITY, "a/b")),
+        ("/a%2Fb", UrlPath(Noun.ENTITY, "a/b")),
+        ("/$resources/QUEUES", UrlPath(Noun.QUEUES)),
+        ("/$Resources/Topics", UrlPath(Noun.TOPICS)),
+        ("/$NamespaceInfo", UrlPath(Noun.NAMESPACE)),
+        ("/t/Subscriptions", UrlPath(Noun.SUBSCRIPTIONS, "t")),
+        ("/a/t/subscriptions/s", UrlPath(Noun.SUBSCRIPTION, "a/t", "s")),
+        ("/t/subscriptions/s/Rules", UrlPath(Noun.RULES, "t", "s")),
+        ("/t/subscriptions/s/rules/$Default", UrlPath(Noun.RULE, "t", "s", "$Default")),
+        ("/t/subscriptions/subscriptions", UrlPath(Noun.SUBSCRIPTION, "t", "subscriptions")),
+        ("/t/subscriptions/s/rules/rules", UrlPath(Noun.RULE, "t", "s", "rules")),
+        ("/subscriptions", UrlPath(Noun.ENTITY, "subscriptions")),
+        ("/", UrlPath(Noun.NOTHING)),
+        ("/a/$x", UrlPath(Noun.NOTHING)),
+    ],
+)
+def test_a_path_names(raw_path: str, expected: UrlPath) -> None:
+    assert parse_path(raw_path) == expected
+
+
+@pytest.mark.parametrize(
+    "value_ms, text",
+    [
+        (None, NEVER_DURATION),
+        (1 << 61, NEVER_DURATION),
+        (0, "PT0S"),
+        (1, "PT0.001S"),
+        (60_000, "PT1M"),
+        (86_400_000, "P1D"),
+        (93_784_005, "P1DT2H3M4.005S"),
+        (3_600_500, "PT1H0.5S"),
+    ],
+)
+def test_durations_are_written_as_the_service_does(value_ms: int | None, text: str) -> None:
+    assert iso_duration(value_ms) == text
+
+
+def test_dates_have_seven_digits_and_ticks_count_from_the_year_one() -> None:
+    assert date_text(1_600_000_000_123) == "2020-09-13T12:26:40.1230000Z"
+    assert date_text(None) == "0001-01-01T00:00:00Z"
+    assert ticks_of(0) == 621_355_968_000_000_000
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        (
+            "lock_duration_ms is 2160000000; it must be from 1000 to 300000",
+            "LockDuration is P25D; it must be from PT1S to PT5M",
+        ),
+        ("max_delivery_count is 0; it must be from 1 to 5", "MaxDeliveryCount is 0; it must be from 1 to 5"),
+        ("forward_to is 'lock_duration_ms', which", "ForwardTo is 'lock_duration_ms', which"),
+        ("the queue a/status has a name", "the queue a/status has a name"),
+        ("status is 'x'", "Status is 'x'"),
+        ("name 'x'", "Name 'x'"),
+    ],
+)
+def test_errors_speak_of_elements(text: str, expected: str) -> None:
+    assert in_elements(text) == expected
