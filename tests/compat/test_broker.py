@@ -186,11 +186,11 @@ def test_a_setting_that_cannot_be_is_refused_by_its_name(bus: Bus, fields: dict[
 
 def test_health_needs_no_token_and_queues_do(broker: Broker) -> None:
     assert answer_to(broker, "GET", "/health") == (200, {"status": "healthy", "message": "Service is healthy."})
-    status, answer = answer_to(broker, "GET", "/api/queues")
+    status, answer = answer_to(broker, "GET", "/$api/v1/queues")
     assert status == 401
     assert answer["error"]["status"] == 401
     status, _ = answer_to(
-        broker, "GET", "/api/queues", Authorization="SharedAccessSignature sr=x&sig=y&se=4102444800&skn=z"
+        broker, "GET", "/$api/v1/queues", Authorization="SharedAccessSignature sr=x&sig=y&se=4102444800&skn=z"
     )
     assert status == 401
 
@@ -199,7 +199,7 @@ def test_health_needs_no_token_and_queues_do(broker: Broker) -> None:
 def test_queues_are_managed_with_the_right_to_manage_only(broker: Broker) -> None:
     resource = f"http://127.0.0.1:{broker.http_port}/"
     token = make_token(resource, "Listener", "key-of-listener", int(time.time()) + 60)
-    status, answer = answer_to(broker, "PUT", f"/api/queues/{uuid.uuid4().hex}", Authorization=token)
+    status, answer = answer_to(broker, "PUT", f"/$api/v1/queues/{uuid.uuid4().hex}", Authorization=token)
     assert status in {401, 403}
     assert "'Manage' claim" in answer["error"]["message"]
 

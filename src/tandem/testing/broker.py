@@ -360,7 +360,7 @@ class Broker:
 
 
 def _path(*parts: str) -> str:
-    return "/api/" + "/".join(urllib.parse.quote(part, safe="") for part in parts)
+    return "/$api/v1/" + "/".join(urllib.parse.quote(part, safe="") for part in parts)
 
 
 def _refusal(method: str, path: str, status: int, answer: bytes) -> RemoteError:
