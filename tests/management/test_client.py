@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tandem.errors import RemoteError
-from tandem.management.client import BrokerUnreachable, Collection, ManagementClient
+from tandem.management.client import BrokerUnreachable, Collection, ManagementClient, dialled_host
 from tandem.management.connection_string import ConnectionString
 
 BODIES = {
@@ -62,3 +62,17 @@ def test_who_does_not_answer_is_named_with_the_reason() -> None:
         port = reserved.getsockname()[1]
     with pytest.raises(BrokerUnreachable, match=rf"http://127\.0\.0\.1:{port}: Connection refused"):
         ManagementClient(ConnectionString("127.0.0.1", port)).queues.show("orders")
+
+
+@pytest.mark.parametrize(
+    "host, dialled",
+    [
+        ("localhost", "localhost"),
+        ("support.localhost", "localhost"),
+        ("Support.LOCALHOST.", "localhost"),
+        ("localhost.example.org", "localhost.example.org"),
+        ("10.0.0.1", "10.0.0.1"),
+    ],
+)
+def test_names_below_localhost_are_this_machine(host: str, dialled: str) -> None:
+    assert dialled_host(host) == dialled

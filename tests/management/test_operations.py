@@ -12,7 +12,7 @@ import pytest
 
 from tandem.amqp.message import Properties, encode_message
 from tandem.amqp.types import Symbol, Timestamp, ULong
-from tandem.auth import Right
+from tandem.auth import AuthorizationRule, Right
 from tandem.management.operations import PREFIX, jobs
 from tests.management.json_api import Api, running
 from tests.management.test_operations_helpers import (
@@ -604,3 +604,15 @@ async def test_a_job_is_shown_to_who_manages_its_entity(api: Api) -> None:
         assert (await api.ask(method, f"{PREFIX}/jobs/{job['id']}", token=mine)).status == 200
         assert (await api.ask(method, f"{PREFIX}/jobs/{job['id']}", token=theirs)).status == 401
         assert (await api.ask(method, f"{PREFIX}/jobs/{uuid.uuid4()}", token=theirs)).status == 401
+
+
+async def test_a_token_for_the_url_says_nothing_about_the_target(api: Api) -> None:
+    """The rule of one queue, in a token that was signed for the whole path of the request."""
+    for name in ("mine", "theirs"):
+        assert (await api.ask("PUT", f"/$api/v1/queues/{name}")).status == 201
+    api.broker.key_ring.put(AuthorizationRule("owner", Right.MANAGE, "key", scope="mine"))
+    for order in ({"target": "theirs", "state": "active"}, {"target": "theirs", "state": "dead-lettered"}):
+        url = "/$api/v1/entities/mine/move"
+        assert (await api.ask("POST", url, order, token=api.token(url, ("owner", "key")))).status == 401
+    url = "/$api/v1/entities/mine/resubmit"
+    assert (await api.ask("POST", url, {"state": "active"}, token=api.token(url, ("owner", "key")))).status == 401

@@ -67,8 +67,8 @@ def _claims(request: web.Request, entity: str, token: str, judges: Judges, *, is
     except InvalidToken:
         if not is_about_url:
             raise
-        # Only rules that cover the entity count for the URL: the rule of a queue named `api/queues` has no say over
-        # what lies behind that path.
+        # Only rules that cover the entity count for the URL: the rule of a queue named `orders/messages` has no say
+        # over what is sent to `orders`.
         resource = parse_address(quote(entity)).resource
         covering = KeyRing([rule for rule in key_ring if is_within(resource, rule.scope)])
         path = request.raw_path.partition("?")[0]

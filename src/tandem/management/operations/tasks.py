@@ -95,7 +95,7 @@ class TaskHandlers:
             )
         if order.target is None and order.state == "active":
             # Each goes back to an entity that it names itself.
-            self._gate.admit(request, "", Right.MANAGE)
+            self._gate.admit_other(request, "", Right.MANAGE)
         return await self._relocate(request, path, order, is_resubmission=True)
 
     @describes(
@@ -158,7 +158,7 @@ class TaskHandlers:
     ) -> web.Response:
         target_path = order.target
         if target_path is not None:
-            self._gate.admit(request, target_path, Right.SEND)
+            self._gate.admit_other(request, target_path, Right.SEND)
         condition = None if order.filter is None else SqlFilter(order.filter)
         state = MessageState(order.state)
 
