@@ -2,8 +2,12 @@
 
 loop           the event loop that the broker's runner runs on, with virtual time
 disk           the store behind commits that take time, fail, and are cut off by crashes
+vocabulary     what messages say and what rules ask of them: as the broker is given it, and as the ledger decides it
 ledger         what the broker must hold, kept apart from it: every message and what became of it
 auditor        reads what the engine decides, as it decides it, and judges it against the ledger
+arrivals       the part of the auditor that looks at new messages
+publishing     what a topic has to make of a message, subscription by subscription
+inspection     what must hold whenever the broker is at rest
 clients        simulated clients: connections, receivers, transactions
 actions        what clients do
 world          all of it together: one step after the other

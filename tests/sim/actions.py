@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from tests.sim import managing, receiving, sending
+from tests.sim import managing, receiving, sending, topics
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -66,8 +66,13 @@ ACTIONS: Final[dict[Action, float]] = {
     managing.discharge: 12,
     managing.drop_connection: 3,
     managing.create_queue: 6,
-    managing.update_queue: 5,
-    managing.delete_queue: 2,
+    managing.update: 6,
+    managing.delete: 3,
+    topics.create_topic: 6,
+    topics.create_subscription: 12,
+    topics.add_rule: 4,
+    topics.remove_rule: 3,
+    topics.replace_rule: 3,
     go_deaf: 3,
     change_disk: 5,
 }

@@ -7,44 +7,37 @@ forwards. What was asked for and not decided is found as well. Nothing is taken 
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Final, cast
 
+from tandem.addresses import subscription_path
 from tandem.engine.description import QueueDescription
 from tandem.engine.effects import (
     Change,
     DropQueue,
+    DropRule,
     Effects,
     ForgetDuplicates,
     HandedOut,
     Move,
     PutQueue,
+    PutRule,
     SetSessionState,
     SetState,
 )
 from tandem.engine.lock_table import Lock
-from tandem.engine.message import ACTIVE, DEFERRED, NEVER_MS, SCHEDULED, BrokeredMessage
-from tests.sim.ledger import DEAD, MAIN, TRANSFER, Book, DuplicateKey, Entry, Hold, Ledger, Violation
+from tandem.engine.message import ACTIVE, DEFERRED, SCHEDULED
+from tandem.engine.rule import Rule
+from tests.sim.arrivals import Arrivals, chosen
+from tests.sim.ledger import DEAD, MAIN, Book, Entry, Hold, Ledger, Violation
+from tests.sim.vocabulary import SimRule
 
 if TYPE_CHECKING:
     from tests.sim.clients import Ask, Receiver
     from tests.sim.world import World
 
-__all__ = ["Auditor", "SendIntent"]
+__all__ = ["Auditor"]
 
-
-class SendIntent(NamedTuple):
-    """A message that a client sends."""
-
-    uid: int
-    number: int
-    size_bytes: int
-    message_id: str
-    group_id: str | None
-    time_to_live_ms: int
-    # Zero if it is not scheduled.
-    due_ms: int
-    destination: str | None
+_NONE: Final[list[int]] = []
 
 
 class Auditor:
@@ -53,22 +46,23 @@ class Auditor:
     def __init__(self, world: World) -> None:
         self._world = world
         self.ledger: Ledger = world.ledger
+        self.arrivals = Arrivals(world)
         # What clients have asked for and the engine is about to decide.
-        self.sends: dict[int, SendIntent] = {}
+        self.sends = self.arrivals.sends
+        self.cancelled = self.arrivals.cancelled
         self.settling: dict[int, str] = {}
         self.descriptions: dict[str, QueueDescription] = {}
         self.dropping: set[int] = set()
+        # By the path of the subscription and the name; None if it shall go.
+        self.rules: dict[tuple[str, str], SimRule | None] = {}
         self.session_states: list[tuple[int, str, bytes | None]] = []
         # Streams in which a batch delete goes on, with its bound in time and its session.
         self.deleting: dict[int, tuple[int, str | None]] = {}
         self.deleted_count = 0
         self.is_deleting = False
-        self.cancelled: set[int] = set()
         self.taken: set[int] = set()
         self.handed: dict[bytes, tuple[int, int]] = {}
         self.handed_ever: set[int] = set()
-        self._unjudged: dict[int, tuple[Entry, int]] = {}
-        self._forgotten: list[ForgetDuplicates] = []
         self.start(Effects())
 
     def start(self, effects: Effects) -> None:
@@ -77,19 +71,17 @@ class Auditor:
         self._deliveries = effects.deliveries
         self._notices = effects.notices
         self._noticed = 0
-        self._appended = self._changed = self._removed = self._handed_out = self._replied = self._delivered = 0
+        self._changed = self._removed = self._handed_out = self._replied = self._delivered = 0
         # Each by itself: mypy has no name for what they have in common.
-        self.sends.clear()
+        self.arrivals.start()
         self.settling.clear()
         self.dropping.clear()
+        self.rules.clear()
         self.session_states.clear()
         self.deleting.clear()
         self.descriptions.clear()
-        self.cancelled.clear()
         self.taken.clear()
         self.handed.clear()
-        self._unjudged.clear()
-        self._forgotten.clear()
 
     # --- reading effects ------------------------------------------------------------------------------------
 
@@ -100,17 +92,17 @@ class Auditor:
     def audit_written(self, effects: Effects) -> None:
         """The same for effects that were taken from the engine to be written."""
         if effects is not self._effects:
-            self._read(self._effects)
+            self._read(self._effects, is_current=False)
             self._effects = effects
-            self._appended = self._changed = self._removed = self._handed_out = self._replied = 0
-        self._read(effects)
+            self._changed = self._removed = self._handed_out = self._replied = 0
+            self.arrivals.begin()
+        self._read(effects, is_current=True)
 
-    def _read(self, effects: Effects) -> None:
-        if len(effects.appended) > self._appended:
-            fresh = effects.appended[self._appended :]
-            self._appended += len(fresh)
-            for message in fresh:
-                self._judge_appended(message)
+    def _read(self, effects: Effects, *, is_current: bool) -> None:
+        removed = effects.removed[self._removed :] if len(effects.removed) > self._removed else _NONE
+        self._removed += len(removed)
+        if removed or self.arrivals.has_news(effects):
+            self.arrivals.read(effects, removed, is_current=is_current)
         drops: list[DropQueue] = []
         if len(effects.changes) > self._changed:
             changes = effects.changes[self._changed :]
@@ -124,18 +116,15 @@ class Auditor:
                     self._judge_change(change)
             self.ledger.doomed.clear()
         handed = self._read_given(effects)
-        if len(effects.removed) > self._removed:
-            removed = effects.removed[self._removed :]
-            self._removed += len(removed)
-            for row in removed:
-                self._judge_removed(row)
+        for row in removed:
+            self._judge_removed(row)
         if self.ledger.numbered:
             for book, seq in self.ledger.numbered:
                 book.last_seq = max(book.last_seq, seq)
             self.ledger.numbered.clear()
-        for drop in drops:
-            # The last of it: what was left of the queue went before.
-            self._judge_drop(drop.number)
+        if drops:
+            # The last of it: what was left of the queues went before.
+            self._judge_drops([drop.number for drop in drops])
         for item in handed:
             uid, _ = self.handed[item.tag]
             if uid in self.taken:
@@ -199,142 +188,6 @@ class Auditor:
             )
         return entry
 
-    # --- messages that come ---------------------------------------------------------------------------------
-
-    def _judge_appended(self, message: BrokeredMessage) -> None:
-        ledger = self.ledger
-        now_ms = self._now()
-        assert message.stored is not None
-        uid = int.from_bytes(message.stored.bare[-8:], "big")
-        intent = self.sends.pop(uid, None)
-        if intent is None:
-            raise Violation("a message comes only from a sender", f"message {uid} was written and not sent just now")
-        entry = Entry(uid)
-        ledger.touch(entry)
-        entry.size_bytes = intent.size_bytes
-        entry.time_to_live_ms = intent.time_to_live_ms
-        entry.enqueued_ms = now_ms
-        entry.session_id = intent.group_id
-        source = ledger.books[intent.number]
-        source.accessed_ms = now_ms
-        if intent.due_ms:
-            entry.state = SCHEDULED
-            entry.due_ms = intent.due_ms
-            book, kind, keys = source, MAIN, self._keys([source], intent, is_sent=True)
-        elif intent.destination is not None:
-            book, kind, keys = self._transfer(source, entry, intent, message)
-        else:
-            book, kind, keys = self._route(source, entry, intent, message, is_sent=True)
-        description = book.description
-        if kind != MAIN or not description.requires_session:
-            entry.session_id = None
-        entry.expires_ms = self._expiry(entry, description, now_ms) if kind == MAIN else NEVER_MS
-        entry.duplicate_keys = keys
-        ledger.number(book.number << 2, message.sequence_number)
-        ledger.enter(entry, book.number << 2 | kind, message.sequence_number)
-        ledger.await_commit(entry)
-        self._compare(entry, message)
-        if (message.duplicate_keys or []) != keys:
-            raise Violation(
-                "duplicates are told by their keys", f"{message.duplicate_keys} instead of {keys} of {entry}"
-            )
-        self._unjudged[entry.row] = (entry, uid)
-
-    def _keys(self, books: list[Book], intent: SendIntent, *, is_sent: bool) -> list[DuplicateKey]:
-        """The first of these queues is the one that the message was sent to, or all were forwarded to."""
-        keys: list[DuplicateKey] = []
-        for index, book in enumerate(books):
-            description = book.description
-            if description.requires_duplicate_detection:
-                key = intent.message_id
-                # Messages with the same id and different keys lie in different partitions.
-                if is_sent and index == 0 and description.enable_partitioning and intent.group_id is not None:
-                    key = f"{intent.group_id}\x00{key}"
-                keys.append((book.number, key, description.duplicate_detection_history_time_window_ms))
-        return keys
-
-    def _route(
-        self, book: Book, entry: Entry, intent: SendIntent, message: BrokeredMessage, *, is_sent: bool
-    ) -> tuple[Book, int, list[DuplicateKey]]:
-        """Where a new message goes, and which detections of duplicates it passes on its way."""
-        ledger = self.ledger
-        passed = [book]
-        while book.description.forward_to is not None:
-            target = ledger.find(book.description.forward_to)
-            if entry.hops >= 4 or target is None or ledger.refusal(target, entry) is not None:
-                return book, DEAD, self._keys(passed, intent, is_sent=is_sent)
-            is_stopped = message.stream == book.number << 2 | DEAD and message.hop_count == entry.hops
-            if is_stopped and ledger.is_full(target, entry.size_bytes):
-                return book, DEAD, self._keys(passed, intent, is_sent=is_sent)
-            entry.hops += 1
-            book = target
-            passed.append(book)
-        return book, MAIN, self._keys(passed, intent, is_sent=is_sent)
-
-    def _transfer(
-        self, source: Book, entry: Entry, intent: SendIntent, message: BrokeredMessage
-    ) -> tuple[Book, int, list[DuplicateKey]]:
-        """A message that is sent by way of another queue."""
-        target = self.ledger.find(intent.destination)
-        first = self._keys([source], intent, is_sent=True)
-        is_stopped = message.stream == source.number << 2 | TRANSFER
-        if target is None or self.ledger.refusal(target, entry) is not None:
-            return source, TRANSFER, first
-        if is_stopped and self.ledger.is_full(target, entry.size_bytes):
-            return source, TRANSFER, first
-        book, kind, keys = self._route(target, entry, intent, message, is_sent=False)
-        return book, kind, first + keys
-
-    def _expiry(self, entry: Entry, description: QueueDescription, now_ms: int) -> int:
-        default_ms = description.default_message_time_to_live_ms
-        life_ms = min(entry.time_to_live_ms, NEVER_MS if default_ms is None else default_ms)
-        start_ms = entry.due_ms if entry.state == SCHEDULED else now_ms
-        return NEVER_MS if life_ms >= NEVER_MS else start_ms + life_ms
-
-    def _compare(self, entry: Entry, message: BrokeredMessage) -> None:
-        """What the engine wants written is what the ledger says."""
-        actual = (
-            message.stream,
-            message.sequence_number,
-            message.state,
-            message.delivery_count,
-            message.session_id,
-            message.size_bytes,
-            message.hop_count,
-            message.enqueued_time_ms,
-            message.expires_at_ms,
-            message.due_at_ms if message.state == SCHEDULED else 0,
-        )
-        expected = (
-            entry.stream,
-            entry.seq,
-            entry.state,
-            entry.delivery_count,
-            entry.session_id,
-            entry.size_bytes,
-            entry.hops,
-            entry.enqueued_ms,
-            entry.expires_ms,
-            entry.due_ms,
-        )
-        if actual != expected:
-            names = (
-                "stream",
-                "number",
-                "state",
-                "delivery count",
-                "session",
-                "size",
-                "hops",
-                "enqueued",
-                "expiry",
-                "due",
-            )
-            wrong = [f"{name} {a} instead of {e}" for name, a, e in zip(names, actual, expected, strict=True) if a != e]
-            raise Violation(
-                _INVARIANT_OF.get(wrong[0].split(" ")[0], "a message is kept as it is"), f"{entry}: {wrong}"
-            )
-
     # --- messages that change -------------------------------------------------------------------------------
 
     def _judge_change(self, change: Change) -> None:
@@ -350,19 +203,40 @@ class Auditor:
             self.session_states.remove(expected)
             ledger.put(ledger.session_states, (change.stream, change.session_id), change.state or None)
         elif isinstance(change, PutQueue):
-            description = self.descriptions.pop(str(change.fields["name"]))
-            if description.to_fields() != change.fields:
+            description = self._described(change)
+            if (description.kind, description.to_fields()) != (change.kind, change.fields):
                 raise Violation(
                     "queues are what they were made", f"{change.fields} instead of {description.to_fields()}"
                 )
             ledger.put_queue(change.number, description, self._now())
+        elif isinstance(change, PutRule):
+            self._judge_rule(change.queue_number, change.name, change.fields)
+        elif isinstance(change, DropRule):
+            self._judge_rule(change.queue_number, change.name, None)
         elif isinstance(change, ForgetDuplicates):
             window_ms = ledger.books[change.queue_number].description.duplicate_detection_history_time_window_ms
             if change.before_ms > self._now() - window_ms:
                 raise Violation(
                     "duplicates within the window appear once", f"queue {change.queue_number} forgets ids too early"
                 )
-            self._forgotten.append(change)
+            self.arrivals.forgotten.append(change)
+
+    def _described(self, change: PutQueue) -> QueueDescription:
+        topic_name = change.fields.get("topic_name")
+        name = str(change.fields["name"])
+        return self.descriptions.pop(name if topic_name is None else subscription_path(str(topic_name), name))
+
+    def _judge_rule(self, number: int, name: str, fields: dict[str, object] | None) -> None:
+        ledger = self.ledger
+        path = ledger.books[number].description.name
+        wanted = self.rules.pop((path, name.lower()), False)
+        if wanted is False or (wanted is None) is not (fields is None):
+            raise Violation("rules are what they were made", f"nobody asked for {name} of {path}: {fields}")
+        if wanted is not None:
+            assert isinstance(wanted, SimRule)
+            if fields != Rule.from_fields(name, wanted.fields, 0).to_fields():
+                raise Violation("rules are what they were made", f"{fields} instead of {wanted}")
+        ledger.put(ledger.rules, (number, name.lower()), wanted)
 
     def _is_lock_over(self, entry: Entry) -> bool:
         """Whether the lock of a message has run out, so that the engine may act on its own."""
@@ -399,6 +273,7 @@ class Auditor:
         ledger.touch(entry)
         entry.state = state
         entry.delivery_count = count
+        entry.content = entry.content.with_user(change.properties)
         entry.unlock()
         ledger.make_available(entry)
 
@@ -408,7 +283,6 @@ class Auditor:
     def _judge_move(self, change: Move) -> None:
         ledger = self.ledger
         entry = self._at(change.row)
-        message = change.message
         how = self.settling.pop(entry.uid, None)
         source = ledger.books[entry.stream >> 2]
         is_dead = False
@@ -433,51 +307,46 @@ class Auditor:
             raise Violation("a message changes only for a reason", f"{entry} was moved")
         if is_dead and entry.kind != MAIN:
             raise Violation("a dead letter dies once", repr(entry))
-        self._move(entry, message, source, is_dead, count)
+        self._move(entry, change, source, is_dead, count)
 
-    def _move(self, entry: Entry, message: BrokeredMessage, source: Book, is_dead: bool, count: int) -> None:
+    def _move(self, entry: Entry, change: Move, source: Book, is_dead: bool, count: int) -> None:
         ledger = self.ledger
+        message = change.message
         is_own_dead = is_dead and message.stream == source.number << 2 | DEAD
-        book, kind, hops = ledger.dead_letter_route(source, entry) if is_dead else ledger.route(source, entry)
-        stop = message.stream
-        is_predicted = (stop, message.hop_count) == (book.number << 2 | kind, hops)
-        if not is_predicted and stop & 3 == DEAD and self._is_stopped_by_size(source, stop, entry):
-            book, kind, hops = ledger.books[stop >> 2], DEAD, message.hop_count
+        if is_dead:
+            stops = ledger.dead_letter_stops(source, entry)
+        else:
+            # A message that comes back to a queue which forwards has no bytes at hand that say when it is wanted.
+            stops = ledger.stops(source, entry, self._now()) + ledger.stops(source, entry)
+        stop = chosen(stops, message)
         was_visible = ledger.is_visible(entry)
         ledger.touch(entry)
         entry.unlock()
         entry.state = ACTIVE
         entry.due_ms = 0
-        entry.hops = hops
+        entry.content = entry.content.with_user(change.properties)
+        left = entry.body if stop.book is not source else None
+        if left is not None:
+            # What it shared belongs to its topic: from here on it has bytes of its own.
+            entry.body = None
+        if change.shared_body_number != (0 if left is None else left.number):
+            raise Violation("copies share their bytes", f"{entry} left body {change.shared_body_number}")
         # A message that was forwarded begins anew.
         entry.delivery_count = count if is_own_dead else 0
+        enqueued_ms = entry.enqueued_ms
+        self.arrivals.come_to_rest(entry, stop)
         if not is_own_dead:
-            entry.enqueued_ms = self._now()
             ledger.number(message.stream, message.sequence_number)
-        elif message.sequence_number != entry.seq:
-            raise Violation("a dead letter keeps its number", f"{entry} became {message.sequence_number}")
-        description = book.description
-        if kind != MAIN or (not description.requires_session and book is not source):
-            entry.session_id = None
-        entry.expires_ms = self._expiry(entry, description, self._now()) if kind == MAIN else NEVER_MS
-        ledger.enter(entry, book.number << 2 | kind, message.sequence_number)
-        self._compare(entry, message)
+        else:
+            entry.enqueued_ms = enqueued_ms
+            if message.sequence_number != entry.seq:
+                raise Violation("a dead letter keeps its number", f"{entry} became {message.sequence_number}")
+        ledger.enter(entry, stop.stream, message.sequence_number)
+        self.arrivals.compare(entry, message)
         if not is_own_dead or not was_visible:
             ledger.await_commit(entry)
         else:
             ledger.make_available(entry)
-
-    def _is_stopped_by_size(self, source: Book, stop: int, entry: Entry) -> bool:
-        """Whether a message may have ended in this dead-letter queue because the next queue is full."""
-        ledger = self.ledger
-        book = ledger.books.get(stop >> 2)
-        if book is None:
-            return False
-        names = [book.description.forward_to]
-        if book is source:
-            names.append(book.description.forward_dead_lettered_messages_to)
-        targets = [ledger.find(name) for name in names]
-        return any(target is not None and ledger.is_full(target, entry.size_bytes) for target in targets)
 
     # --- messages that go -----------------------------------------------------------------------------------
 
@@ -495,6 +364,9 @@ class Auditor:
         elif entry.uid in self.cancelled and entry.state == SCHEDULED:
             self.cancelled.discard(entry.uid)
             fate = "cancelled"
+        elif entry.uid in self.arrivals.published:
+            self.arrivals.published.discard(entry.uid)
+            fate = "published"
         elif entry.lock is not None:
             raise Violation("a locked message stays where it is", f"{entry} was removed")
         elif self.is_deleting and entry.stream in self.deleting and entry.state == ACTIVE:
@@ -513,7 +385,8 @@ class Auditor:
 
     def _judge_handed_out(self, item: HandedOut) -> None:
         receiver = cast("Receiver", item.consumer.context)
-        entry = self._judge_given(item.payload, receiver, is_deleting=True)
+        row = receiver.stream << 44 | int.from_bytes(item.tag[8:], "big")
+        entry = self._judge_given(row, item.payload, receiver, is_deleting=True)
         if entry.uid in self.handed_ever:
             raise Violation("receive-and-delete hands out once", repr(entry))
         self.handed[item.tag] = (entry.uid, 0)
@@ -531,26 +404,31 @@ class Auditor:
         self.handed_ever.add(uid)
         return uid
 
-    def _judge_drop(self, number: int) -> None:
+    def _judge_drops(self, numbers: list[int]) -> None:
         ledger = self.ledger
-        if number in self.dropping:
-            self.dropping.discard(number)
-        else:
-            self._world.judge_idle(ledger.books[number])
-        ledger.drop_queue(number)
+        for number in numbers:
+            book = ledger.books[number]
+            topic = ledger.find(book.topic_name)
+            if number in self.dropping:
+                self.dropping.discard(number)
+            elif topic is None or topic.number not in numbers:
+                self._world.judge_idle(book)
+        for number in numbers:
+            ledger.drop_queue(number)
 
     # --- messages that are given ----------------------------------------------------------------------------
 
-    def _judge_given(self, payload: bytes, receiver: Receiver, *, is_deleting: bool) -> Entry:
+    def _judge_given(self, row: int, payload: bytes, receiver: Receiver, *, is_deleting: bool) -> Entry:
         """What holds for every message that goes to a receiver, under a lock or for good."""
         ledger = self.ledger
-        uid = int.from_bytes(payload[-8:], "big")
-        entry = ledger.entries.get(uid)
-        if entry is None:
-            fate = ledger.fates.get(uid, "unknown")
+        sent = int.from_bytes(payload[-8:], "big")
+        entry = ledger.by_row.get(row)
+        if entry is None or entry.sent != sent:
+            fate = ledger.fates.get(sent, "unknown")
             raise Violation(
-                "nothing completed and acknowledged is seen again", f"message {uid} is {fate}, and delivered"
+                "nothing completed and acknowledged is seen again", f"message {sent} is {fate}, and delivered"
             )
+        uid = entry.uid
         if entry.stream != receiver.stream or entry.state != ACTIVE:
             raise Violation("a message is delivered from where it is", f"{entry} to a receiver of {receiver.stream}")
         if entry.lock is not None or uid in self.taken:
@@ -580,7 +458,7 @@ class Auditor:
         """A message was locked for a receiver."""
         assert lock.consumer is not None
         receiver = cast("Receiver", lock.consumer.context)
-        entry = self._judge_given(lock.payload, receiver, is_deleting=False)
+        entry = self._judge_given(lock.message.row, lock.payload, receiver, is_deleting=False)
         if entry.kind == MAIN and entry.delivery_count >= self.ledger.books[entry.stream >> 2].max_delivery_ever:
             raise Violation("the dead-letter queue gets what failed too often", f"{entry} was delivered")
         self.lock(entry, lock, receiver)
@@ -607,49 +485,6 @@ class Auditor:
         entry.until_ms = until_ms
         entry.holder = hold if hold is not None else receiver
 
-    # --- duplicates -----------------------------------------------------------------------------------------
-
-    def judge_duplicates(self, effects: Effects, duplicates: Collection[int]) -> None:
-        """A batch was written, and these of its messages were not, for being duplicates."""
-        ledger = self.ledger
-        for message in effects.appended:
-            entry, uid = self._unjudged.pop(message.row)
-            is_new = True
-            is_known = True
-            for number, key, window_ms in entry.duplicate_keys:
-                if number not in ledger.books:
-                    # Sent, and this queue deleted, in one batch: what it knew of its messages is gone as well.
-                    is_known = False
-                    continue
-                seen_ms = cast("int | None", ledger.seen.get((number, key)))
-                if seen_ms is None or seen_ms <= message.enqueued_time_ms - window_ms:
-                    ledger.put(ledger.seen, (number, key), message.enqueued_time_ms)
-                else:
-                    is_new = False
-            if not is_known:
-                is_new = is_new and message.row not in duplicates
-            elif is_new != (message.row not in duplicates):
-                what = "appears twice" if not is_new else "was taken for one"
-                raise Violation(
-                    "duplicates within the window appear once", f"message {uid}, {entry.duplicate_keys}, {what}"
-                )
-            if not is_new and entry.stream >= 0:
-                ledger.remove(entry, "a duplicate")
-        for change in self._forgotten:
-            for place, seen in list(ledger.seen.items()):
-                if cast("tuple[int, str]", place)[0] == change.queue_number and cast("int", seen) <= change.before_ms:
-                    ledger.put(ledger.seen, place, None)
-        self._forgotten.clear()
-
 
 def _place(given: tuple[int, int, HandedOut | Lock]) -> tuple[int, int]:
     return given[:2]
-
-
-_INVARIANT_OF = {
-    "delivery": "the delivery count is exact",
-    "stream": "a message goes where its queue sends it",
-    "expiry": "a message lives as long as it was promised",
-    "due": "no scheduled message appears early",
-    "state": "no scheduled message appears early",
-}

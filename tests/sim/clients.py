@@ -14,7 +14,7 @@ from tandem.errors import OperationTimeout, ProtocolError, SessionCannotBeLocked
 from tests.sim.ledger import Entry, Hold, Violation
 
 if TYPE_CHECKING:
-    from tests.sim.auditor import SendIntent
+    from tests.sim.arrivals import SendIntent
     from tests.sim.world import World
 
 __all__ = ["Ask", "Connection", "Receiver", "SimTransaction"]

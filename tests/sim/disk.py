@@ -29,6 +29,9 @@ class Platter(Protocol):
     def crash(self, is_committed: bool) -> None:
         """The process dies. A commit that was under way took place or not."""
 
+    def bodies(self) -> dict[int, tuple[int, int, int]]:
+        """The shared bodies by their number."""
+
     def close(self) -> None:
         """The simulation is over."""
 
@@ -43,6 +46,9 @@ class MemoryPlatter:
     def crash(self, is_committed: bool) -> None:
         self._memory.crash(is_committed)
         self._memory.reopen()
+
+    def bodies(self) -> dict[int, tuple[int, int, int]]:
+        return {number: (body.copies, body.stream, body.size_bytes) for number, body in self._memory._bodies.items()}
 
     def close(self) -> None:
         """Nothing is left behind."""
@@ -66,6 +72,10 @@ class SqlitePlatter:
         self._sqlite.close()
         self._sqlite = self._open()
         self.store = self._sqlite
+
+    def bodies(self) -> dict[int, tuple[int, int, int]]:
+        rows = self._sqlite._execute("SELECT number, copies, stream, size_bytes FROM body")
+        return {number: (copies, stream, size_bytes) for number, copies, stream, size_bytes in rows}
 
     def close(self) -> None:
         self._sqlite.close()
@@ -93,7 +103,7 @@ class SimDisk:
         world.auditor.audit_written(effects)
         written = self._platter.store.write(effects)
         self.has_uncommitted = True
-        world.auditor.judge_duplicates(effects, written.duplicates)
+        world.auditor.arrivals.judge_duplicates(effects, written.duplicates)
         world.ledger.written_position = world.ledger.position
         return written
 
@@ -120,6 +130,20 @@ class SimDisk:
 
     def sweep(self) -> bool:
         return self._platter.store.sweep()
+
+    def sweep_all(self) -> dict[int, int]:
+        """The broker is at rest and has all the time: finish what deleted queues left. Returns what became of shared
+        bodies by that, which the next batch would tell."""
+        store = self._platter.store
+        while store.sweep():
+            pass
+        written = store.write(Effects())
+        store.commit()
+        return dict(written.shared_bytes)
+
+    def bodies(self) -> dict[int, tuple[int, int, int]]:
+        """The shared bodies by their number: how many copies, to which stream they are counted, how large."""
+        return self._platter.bodies()
 
     def close(self) -> None:
         """The world closes what is underneath."""

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tandem.engine.message import ACTIVE, SCHEDULED, SEQUENCE_MASK, BrokeredMessage
 from tandem.engine.outlet import Outlet
 from tandem.engine.queries import MessagesQuery
+from tandem.engine.queue import Queue
+from tandem.engine.rule import Rule
+from tandem.engine.subscription import Subscription
 from tandem.limits import MAX_HEAD_BYTES, MAX_HEAD_MESSAGES
 from tandem.store.base import Store
-from tests.sim.ledger import MAIN, Hold, Totals, Violation
+from tests.sim.ledger import MAIN, Book, Hold, Totals, Violation
+from tests.sim.vocabulary import Content
 
 if TYPE_CHECKING:
     from tests.sim.world import World
 
 __all__ = ["compare_with_disk", "inspect"]
+
+# How long after its time a message id may still be remembered.
+_FORGETTING_MS: Final = 5_000
 
 
 def inspect(world: World) -> None:
@@ -22,24 +29,66 @@ def inspect(world: World) -> None:
     world.ledger.rebuild_available()
     if world.unanswered:
         raise Violation("every request is answered", ", ".join([ask.name for ask in world.unanswered]))
+    world.namespace.shared(world.disk.sweep_all())
     _inspect_queues(world)
+    _inspect_rules(world)
     _inspect_counts(world)
+    _inspect_bodies(world)
     _inspect_clocks(world)
+    _inspect_ids(world)
     _inspect_receivers(world)
     _inspect_memory(world)
 
 
 def _inspect_queues(world: World) -> None:
     expected = {number: book.description.to_fields() for number, book in world.ledger.books.items()}
-    actual = {queue.number: queue.description.to_fields() for queue in world.namespace.queues}
+    actual = {queue.number: queue.description.to_fields() for queue in _entities(world)}
     if actual != expected:
         raise Violation("queues are what they were made", f"{actual} instead of {expected}")
+
+
+def _entities(world: World) -> list[Queue]:
+    """Queues, topics and subscriptions."""
+    return list(world.namespace._by_number.values())
+
+
+def _inspect_rules(world: World) -> None:
+    """In memory and on disk: each rule once, as it was made last."""
+    expected: dict[tuple[int, str], dict[str, object]] = {}
+    for book in world.books("subscription"):
+        for rule in world.ledger.rules_of(book):
+            expected[book.number, rule.name] = Rule.from_fields(rule.name, rule.fields, 0).to_fields()
+    subscriptions = [one for one in _entities(world) if isinstance(one, Subscription)]
+    actual = {(one.number, rule.name): rule.to_fields() for one in subscriptions for rule in one.rules.values()}
+    if actual != expected:
+        raise Violation("rules are what they were made", f"{actual} instead of {expected}")
+    kept = {(rule.queue_number, rule.name): rule.fields for rule in world.disk.recover().rules}
+    if kept != expected:
+        raise Violation("rules are what they were made", f"the store has {kept} instead of {expected}")
+
+
+def _inspect_bodies(world: World) -> None:
+    """A body is on disk as long as a message shares it, and is counted once, to its topic."""
+    expected = {
+        body.number: (copies, body.stream, body.size_bytes)
+        for body, copies in world.ledger.bodies(world.ledger.entries.values()).items()
+    }
+    actual = world.disk.bodies()
+    if actual != expected:
+        differences = {number: (actual.get(number), expected.get(number)) for number in actual.keys() ^ expected.keys()}
+        raise Violation("a body goes with its last copy", f"{differences or actual} instead of {expected}")
+    for book in world.books("topic"):
+        actual_bytes, expected_bytes = world.queue(book).size_bytes, world.ledger.size_of(book)
+        if actual_bytes != expected_bytes:
+            raise Violation(
+                "counts are exact", f"{book.description.name} has {actual_bytes} bytes instead of {expected_bytes}"
+            )
 
 
 def _inspect_counts(world: World) -> None:
     totals = world.ledger.totals()
     on_disk = {record.stream: record for record in world.disk.recover().streams}
-    for queue in world.namespace.queues:
+    for queue in _entities(world):
         if queue.pending_bytes:
             raise Violation("counts are exact", f"{queue.name} has {queue.pending_bytes} bytes pending at rest")
         for subqueue in queue.subqueues():
@@ -87,7 +136,7 @@ def _inspect_clocks(world: World) -> None:
         if idle_ms is None or _is_used(world, book.number):
             book.unused_since_ms = now_ms
             book.is_overdue = False
-        elif max(book.unused_since_ms, book.accessed_ms) + 2 * idle_ms < now_ms:
+        elif max(book.unused_since_ms, _accessed_ms(world, book)) + 2 * idle_ms < now_ms:
             if not book.is_overdue:
                 # It may have been in use until a moment ago, by hours of this clock: the time counts from here.
                 book.unused_since_ms = now_ms
@@ -96,7 +145,28 @@ def _inspect_clocks(world: World) -> None:
             raise Violation("what is due is done", f"{book.description.name} is idle since {book.accessed_ms}")
 
 
+def _inspect_ids(world: World) -> None:
+    """Ids of messages are remembered as long as was promised, and not for ever."""
+    now_ms = world.now_ms
+    for place, seen_ms in world.ledger.seen.items():
+        assert isinstance(place, tuple)
+        assert isinstance(seen_ms, int)
+        book = world.ledger.books[place[0]]
+        until_ms = seen_ms + book.description.duplicate_detection_history_time_window_ms
+        if max(until_ms, book.described_ms) + _FORGETTING_MS < now_ms:
+            raise Violation("ids are forgotten in time", f"{place} was seen {now_ms - seen_ms} ms ago")
+
+
+def _accessed_ms(world: World, book: Book) -> int:
+    """A topic is used by whoever uses one of its subscriptions."""
+    books = [book, *world.ledger.subscriptions(book)] if book.is_topic else [book]
+    return max([one.accessed_ms for one in books])
+
+
 def _is_used(world: World, number: int) -> bool:
+    book = world.ledger.books[number]
+    if book.is_topic and any(_is_used(world, one.number) for one in world.ledger.subscriptions(book)):
+        return True
     if any(entry.stream >> 2 == number and entry.state == SCHEDULED for entry in world.ledger.entries.values()):
         return True
     return any(receiver.is_open and receiver.stream >> 2 == number for receiver in world.receivers)
@@ -132,7 +202,7 @@ def _inspect_waiter(world: World, stream: int, until_ms: int) -> None:
 
 
 def _inspect_memory(world: World) -> None:
-    for queue in world.namespace.queues:
+    for queue in _entities(world):
         for subqueue in queue.subqueues():
             _inspect_outlet(subqueue.outlet)
             if subqueue.sessions is not None:
@@ -171,6 +241,7 @@ def compare_with_disk(world: World, store: Store) -> None:
         assert message.stored is not None
         actual = (
             int.from_bytes(message.stored.bare[-8:], "big"),
+            Content.of_bare(message.stored.bare).key,
             message.state,
             message.delivery_count,
             message.session_id,
@@ -179,7 +250,8 @@ def compare_with_disk(world: World, store: Store) -> None:
             message.size_bytes,
         )
         expected = (
-            entry.uid,
+            entry.sent,
+            entry.content.key,
             entry.state,
             entry.delivery_count,
             entry.session_id,

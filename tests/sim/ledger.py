@@ -8,17 +8,21 @@ that a crash can be undone here as it is undone on disk.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tandem.engine.description import QueueDescription
 from tandem.engine.message import ACTIVE, DEFERRED, NEVER_MS, SCHEDULED, SEQUENCE_BITS
+from tandem.engine.subscription_description import SubscriptionDescription
+from tandem.engine.topic_description import TopicDescription
+from tests.sim.vocabulary import Content, SimRule
 
 if TYPE_CHECKING:
     from tandem.engine.lock_table import Lock
     from tests.sim.clients import Receiver, SimTransaction
 
-__all__ = ["MAIN", "Book", "Entry", "Hold", "Ledger", "Totals", "Violation"]
+__all__ = ["MAIN", "Body", "Book", "Entry", "Hold", "Ledger", "Stop", "Totals", "Violation"]
 
 MAIN: Final = 0
 DEAD: Final = 1
@@ -26,6 +30,9 @@ TRANSFER: Final = 2
 
 # The service's figure, stated here once more on purpose.
 HOPS: Final = 4
+
+# Copies of a message are told apart by what is above these bits of their ids; below is the id that was sent.
+_SENT_BITS: Final = 48
 
 DuplicateKey = tuple[int, str, int]
 
@@ -39,10 +46,24 @@ class Violation(BaseException):
         self.details = details
 
 
+class Body:
+    """The bytes of a published message, which several of its copies share."""
+
+    __slots__ = ("number", "size_bytes", "stream")
+
+    def __init__(self, number: int, stream: int, size_bytes: int) -> None:
+        self.number = number
+        # That of the topic, to which it is counted.
+        self.stream = stream
+        self.size_bytes = size_bytes
+
+
 class Entry:
     """One message."""
 
     __slots__ = (
+        "body",
+        "content",
         "delivery_count",
         "due_ms",
         "duplicate_keys",
@@ -53,6 +74,8 @@ class Entry:
         "is_acknowledged",
         "is_settlement_acknowledged",
         "lock",
+        "scheduled_ms",
+        "sent",
         "seq",
         "session_id",
         "size_bytes",
@@ -65,8 +88,14 @@ class Entry:
         "visible_at",
     )
 
-    def __init__(self, uid: int) -> None:
+    def __init__(self, uid: int, content: Content) -> None:
         self.uid = uid
+        # The id that its body ends with. Copies of one message have it in common.
+        self.sent = uid & (1 << _SENT_BITS) - 1
+        self.content = content
+        # When its sender, or an action, wants it enqueued: where it is forwarded to, that counts once more.
+        self.scheduled_ms = 0
+        self.body: Body | None = None
         # Below zero: there is no such message, not yet or not any more.
         self.stream = -1
         self.seq = 0
@@ -97,6 +126,11 @@ class Entry:
     @property
     def kind(self) -> int:
         return self.stream & 3
+
+    @property
+    def held_bytes(self) -> int:
+        """What it adds to the size of its queue."""
+        return 0 if self.body is not None else self.size_bytes
 
     def unlock(self) -> None:
         self.lock = None
@@ -129,10 +163,11 @@ class Hold:
 
 
 class Book:
-    """One queue."""
+    """One queue, topic or subscription."""
 
     __slots__ = (
         "accessed_ms",
+        "described_ms",
         "description",
         "is_overdue",
         "last_seq",
@@ -147,12 +182,39 @@ class Book:
         self.description = description
         self.accessed_ms = now_ms
         self.unused_since_ms = now_ms
+        # Since when the broker knows what it does about it.
+        self.described_ms = now_ms
         self.is_overdue = False
         # A message that failed often may stay when the limit is lowered, until it fails once more.
         self.max_delivery_ever = description.max_delivery_count
         # The highest sequence number that was given, and the highest that is on disk.
         self.last_seq = 0
         self.tail = 0
+
+    @property
+    def is_topic(self) -> bool:
+        return isinstance(self.description, TopicDescription)
+
+    @property
+    def topic_name(self) -> str | None:
+        """Of a subscription, whose it is."""
+        description = self.description
+        return description.topic_name if isinstance(description, SubscriptionDescription) else None
+
+
+class Stop(NamedTuple):
+    """A place where a message may come to rest: the book, its part, the hops, and the books that it came through."""
+
+    book: Book
+    kind: int
+    hops: int
+    passed: list[Book]
+    # Until when it waits there; zero if it does not, or only for its turn.
+    due_ms: int = 0
+
+    @property
+    def stream(self) -> int:
+        return self.book.number << 2 | self.kind
 
 
 class Totals(NamedTuple):
@@ -164,7 +226,7 @@ class Totals(NamedTuple):
     size_bytes: int
 
 
-Saved = tuple[int, int, int, int, str | None, int, int, int, int, int]
+Saved = tuple[int, int, int, int, str | None, int, int, int, int, int, int, Content, Body | None]
 # A message and what it was; or a part of the ledger, a key of it, and what was kept there.
 Change = tuple[Entry, Saved] | tuple[dict[object, object], object, object]
 
@@ -182,6 +244,11 @@ class Ledger:
         # When a message id was seen first, by queue and key.
         self.seen: dict[object, object] = {}
         self.queues: dict[object, object] = {}
+        # By the number of the subscription and the name in lower case.
+        self.rules: dict[object, object] = {}
+        # What each send came to at first, and how many copies were ever made of it.
+        self.of_send: dict[int, list[Entry]] = {}
+        self._copies: dict[int, int] = {}
         self._all_books: dict[int, Book] = {}
         # Queues that are about to be entered as deleted.
         self.doomed: set[int] = set()
@@ -211,6 +278,9 @@ class Ledger:
                     entry.enqueued_ms,
                     entry.hops,
                     entry.visible_at,
+                    entry.time_to_live_ms,
+                    entry.content,
+                    entry.body,
                 ),
             )
         )
@@ -285,6 +355,9 @@ class Ledger:
             entry.enqueued_ms,
             entry.hops,
             entry.visible_at,
+            entry.time_to_live_ms,
+            entry.content,
+            entry.body,
         ) = saved
         if entry.stream >= 0:
             if entry.is_settlement_acknowledged and not was_there:
@@ -298,6 +371,11 @@ class Ledger:
             self.fates.pop(entry.uid, None)
 
     # --- messages -------------------------------------------------------------------------------------------
+
+    def copy_uid(self, sent: int) -> int:
+        """An id for one more copy of a message."""
+        self._copies[sent] = count = self._copies.get(sent, 0) + 1
+        return count << _SENT_BITS | sent
 
     def enter(self, entry: Entry, stream: int, seq: int) -> None:
         """A message comes to a place, for the first time or from elsewhere; `touch` was called."""
@@ -330,6 +408,7 @@ class Ledger:
         if book is None:
             book = self.books[number] = self._all_books[number] = Book(number, description, now_ms)
         book.description = description
+        book.described_ms = now_ms
         book.max_delivery_ever = max(book.max_delivery_ever, description.max_delivery_count)
 
     def drop_queue(self, number: int) -> None:
@@ -339,6 +418,8 @@ class Ledger:
         for part in (self.session_states, self.seen):
             for key in [key for key in part if isinstance(key, tuple) and self._is_of(part, key, number)]:
                 self.put(part, key, None)
+        for rule_key in [key for key in self.rules if isinstance(key, tuple) and key[0] == number]:
+            self.put(self.rules, rule_key, None)
         for key in [key for key in self.holds if key[0] >> 2 == number]:
             del self.holds[key]
         self.put(self.queues, number, None)
@@ -416,7 +497,9 @@ class Ledger:
         for entry in self.entries.values():
             line = counts[entry.stream]
             line[entry.state] += 1
-            line[3] += entry.size_bytes
+            line[3] += entry.held_bytes
+        for body in self.bodies(self.entries.values()):
+            counts[body.stream][3] += body.size_bytes
         for key, state in self.session_states.items():
             assert isinstance(key, tuple)
             assert isinstance(state, bytes)
@@ -425,15 +508,33 @@ class Ledger:
             stream: Totals(line[ACTIVE], line[DEFERRED], line[SCHEDULED], line[3]) for stream, line in counts.items()
         }
 
+    def bodies(self, entries: Iterable[Entry]) -> dict[Body, int]:
+        """What is shared by at least one of these messages, and by how many."""
+        counts: dict[Body, int] = {}
+        for entry in entries:
+            if entry.body is not None:
+                counts[entry.body] = counts.get(entry.body, 0) + 1
+        return counts
+
     # --- where messages go ----------------------------------------------------------------------------------
 
     def find(self, name: str | None) -> Book | None:
+        """A queue or a topic. Subscriptions cannot be sent to."""
         if name is None:
             return None
         for book in self.books.values():
-            if book.description.name.lower() == name.lower() and book.number not in self.doomed:
+            is_named = book.topic_name is None and book.description.name.lower() == name.lower()
+            if is_named and book.number not in self.doomed:
                 return book
         return None
+
+    def subscriptions(self, topic: Book) -> list[Book]:
+        name = topic.description.name
+        return [one for one in self.books.values() if one.topic_name == name and one.number not in self.doomed]
+
+    def rules_of(self, subscription: Book) -> list[SimRule]:
+        rules = [rule for key, rule in self.rules.items() if isinstance(key, tuple) and key[0] == subscription.number]
+        return [rule for rule in rules if isinstance(rule, SimRule)]
 
     def refusal(self, target: Book | None, entry: Entry) -> str | None:
         """Why a message cannot be forwarded to a queue."""
@@ -445,37 +546,55 @@ class Ledger:
             return "no session"
         return None
 
-    def route(self, book: Book, entry: Entry) -> tuple[Book, int, int]:
-        """Where a message that comes to this queue ends: the queue, its part, and the hops."""
+    def stops(self, book: Book, entry: Entry, now_ms: int = NEVER_MS) -> list[Stop]:
+        """Where a message that comes to this queue can end, the expected one first. There is more than one if a queue
+        on its way may be full. One that is to be enqueued after `now_ms` waits where it is forwarded to first."""
         hops = entry.hops
+        passed = [book]
+        maybe: list[Stop] = []
         while book.description.forward_to is not None:
-            if hops >= HOPS:
-                return book, DEAD, hops
             target = self.find(book.description.forward_to)
-            if target is None or self.refusal(target, entry) is not None:
-                return book, DEAD, hops
+            if hops >= HOPS or target is None or self.refusal(target, entry) is not None:
+                return [Stop(book, DEAD, hops, passed), *maybe]
+            if self.is_full(target, entry.size_bytes):
+                maybe.append(Stop(book, DEAD, hops, passed))
             hops += 1
             book = target
-        return book, MAIN, hops
+            passed = [*passed, book]
+            if entry.scheduled_ms > now_ms:
+                return [Stop(book, MAIN, hops, passed, entry.scheduled_ms), *maybe]
+        return [Stop(book, MAIN, hops, passed), *maybe]
 
-    def dead_letter_route(self, book: Book, entry: Entry) -> tuple[Book, int, int]:
-        """Where a message of this queue that is dead ends."""
+    def dead_letter_stops(self, book: Book, entry: Entry) -> list[Stop]:
+        """The same for a message of this queue that is dead."""
+        here = Stop(book, DEAD, entry.hops, [book])
         target = self.find(book.description.forward_dead_lettered_messages_to)
         if target is None or entry.hops >= HOPS or self.refusal(target, entry) is not None:
-            return book, DEAD, entry.hops
+            return [here]
         entry.hops += 1
         try:
-            return self.route(target, entry)
+            stops = self.stops(target, entry)
         finally:
             entry.hops -= 1
+        return [*stops, here] if self.is_full(target, entry.size_bytes) else stops
 
     def is_full(self, book: Book, by_bytes: int) -> bool:
         """Whether a queue may be too full for so much more. What is on its way in or out may count or not."""
+        if book.topic_name is not None:
+            topic = self.find(book.topic_name)
+            return topic is not None and self.is_full(topic, by_bytes)
         return book.description.max_size_in_megabytes == 1 and self.size_of(book) + by_bytes > 0.8 * (1 << 20)
 
     def size_of(self, book: Book) -> int:
-        size_bytes = sum([one.size_bytes for one in self.entries.values() if one.stream >> 2 == book.number])
+        """A topic is as large as all its subscriptions hold, what they share once."""
+        numbers = {book.number}
+        if book.is_topic:
+            numbers.update([one.number for one in self.subscriptions(book)])
+        entries = [one for one in self.entries.values() if one.stream >> 2 in numbers]
+        size_bytes = sum([one.held_bytes for one in entries])
+        if book.is_topic:
+            size_bytes += sum([body.size_bytes for body in self.bodies(entries)])
         for key, state in self.session_states.items():
-            if isinstance(key, tuple) and isinstance(state, bytes) and key[0] >> 2 == book.number:
+            if isinstance(key, tuple) and isinstance(state, bytes) and key[0] >> 2 in numbers:
                 size_bytes += len(state)
         return size_bytes

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from tandem.engine.description import EntityStatus, QueueDescription
 from tandem.engine.message import SEQUENCE_MASK
+from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.errors import (
     ArgumentError,
     NotAllowed,
@@ -20,6 +21,7 @@ from tests.sim.clients import Ask, Connection, SimTransaction
 from tests.sim.ledger import MAIN, Book, Hold, Violation
 from tests.sim.receiving import close_receiver, expected_peek, is_lock_valid, leave_sessions, pick_lock, settlement
 from tests.sim.sending import send_in_transaction
+from tests.sim.topics import describe_subscription, describe_topic
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -27,8 +29,8 @@ if TYPE_CHECKING:
 __all__ = [
     "create_queue",
     "declare",
+    "delete",
     "delete_batch",
-    "delete_queue",
     "discharge",
     "drop_connection",
     "enlist",
@@ -36,7 +38,7 @@ __all__ = [
     "list_sessions",
     "peek",
     "set_state",
-    "update_queue",
+    "update",
 ]
 
 _LOCK_DURATIONS_MS: Final = (1_000, 1_000, 5_000, 60_000)
@@ -312,7 +314,7 @@ def _describe(world: World, name: str, requires_session: bool, old: Book | None)
     others = [
         book.description.name
         for book in world.ledger.books.values()
-        if book is not old and not book.description.requires_session
+        if book is not old and book.topic_name is None and not book.description.requires_session
     ]
     forward_to = dead_to = None
     if others and random() < world.profile.forwarding_share:
@@ -348,7 +350,7 @@ def _describe(world: World, name: str, requires_session: bool, old: Book | None)
 
 
 def create_queue(world: World) -> None:
-    if len(world.ledger.books) >= world.profile.queue_count:
+    if len(world.books("queue")) >= world.profile.queue_count:
         return
     world.queue_count += 1
     random = world.random.random
@@ -365,12 +367,19 @@ def create_queue(world: World) -> None:
     world.namespace.effects.reply(Ask(world, f"create {name}"), None)
 
 
-def update_queue(world: World) -> None:
+def update(world: World) -> None:
+    """A queue, a topic or a subscription gets other properties."""
     book = world.pick_book()
     if book is None:
         return
     name = book.description.name
-    description = _describe(world, name, book.description.requires_session, book)
+    description: QueueDescription | None
+    if isinstance(book.description, SubscriptionDescription):
+        description = describe_subscription(world, book.description.topic_name, book.description.subscription_name)
+    elif book.is_topic:
+        description = describe_topic(world, name, book)
+    else:
+        description = _describe(world, name, book.description.requires_session, book)
     if description is None:
         return
     world.note(f"update {description.to_fields()}")
@@ -387,15 +396,19 @@ def update_queue(world: World) -> None:
     world.namespace.effects.reply(Ask(world, f"update {name}"), None)
 
 
-def delete_queue(world: World) -> None:
+def delete(world: World) -> None:
+    """A queue, a subscription, or a topic with all its subscriptions."""
     book = world.pick_book()
     if book is None or world.random.random() < 0.5:
         return
     world.note(f"delete {book.description.name}")
-    receivers = [one for one in world.receivers if one.stream >> 2 == book.number]
+    numbers = {book.number}
+    if book.is_topic:
+        numbers.update([one.number for one in world.ledger.subscriptions(book)])
+    receivers = [one for one in world.receivers if one.stream >> 2 in numbers]
     leave_sessions(world, receivers)
     queue = world.queue(book)
-    world.auditor.dropping.add(book.number)
+    world.auditor.dropping.update(numbers)
     world.namespace.delete(queue)
     world.namespace.effects.reply(Ask(world, f"delete {book.description.name}"), None)
     try:

@@ -11,13 +11,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple, cast
 
+from tandem.engine.effects import StreamChange
 from tandem.engine.head import Head
 from tandem.engine.lock_table import LockTable
+from tandem.engine.message import BrokeredMessage
 from tandem.engine.namespace import Namespace
 from tandem.engine.outlet import Outlet
 from tandem.engine.queue import Queue
 from tandem.engine.sessions import Sessions
 from tandem.engine.subqueue import SubQueue
+from tandem.engine.subscription import Subscription
+from tandem.engine.topic import Topic
 from tandem.engine.transactions import Transactions
 from tandem.server.runner import Runner
 from tandem.store.memory import MemoryStore
@@ -93,11 +97,12 @@ MUTANTS: Final = (
     Mutant("time to live of the queue ignored", Queue, "_limit_time_to_live", "default_ms < limit_ms", "False"),
     # --- sending
     Mutant("number given twice", Queue, "_next_number", "change.next_sequence_number = number + 1", "pass"),
-    Mutant("hops uncounted", Queue, "place", "message.hop_count += 1", "message.hop_count += 2"),
-    Mutant("duplicate missed", MemoryStore, "_is_duplicate", "is_new = False", "pass"),
+    Mutant("hops uncounted", Queue, "_forward", "message.hop_count += 1", "message.hop_count += 2"),
+    Mutant("duplicate missed", MemoryStore, "_is_new", "is_new = False", "pass"),
     Mutant(
         "duplicates forgotten too early", Queue, "on_time", "now_ms - self.description", "now_ms - 0 * self.description"
     ),
+    Mutant("ids never forgotten", Queue, "on_time", "self.main.wake_at(self.forget_at_ms)", "pass"),
     Mutant("size of what is pending", Namespace, "committed", "queue.pending_bytes -= message.size_bytes", "pass"),
     # --- sessions
     Mutant("session given twice", Sessions, "accept", "elif session_id in self._accepted:", "elif False:"),
@@ -115,6 +120,86 @@ MUTANTS: Final = (
     Mutant("half a transaction", Transactions, "discharge", "in transaction.sends:", "in transaction.sends[1:]:"),
     Mutant("rolled back, done all the same", Transactions, "discharge", "if is_failed:", "if False:"),
     Mutant("enlisted lock expires", LockTable, "take_expired", "if not lock.is_enlisted:", "if True:"),
+    # --- topics
+    Mutant(
+        "one subscription left out",
+        Topic,
+        "_publish",
+        "in self.selector.select(subject).items():",
+        "in list(self.selector.select(subject).items())[:1]:",
+    ),
+    Mutant("passed on, and still waiting", Topic, "activate", "self.namespace.effects.removed.append(row)", "pass"),
+    Mutant(
+        "plain copy forgotten beside an action", Topic, "_copy", "if selection.is_plain:", "if not selection.rules:"
+    ),
+    Mutant("failed rule unnoticed", Topic, "_copy", "if errors and", "if len(errors) > 1 and"),
+    Mutant(
+        "action changes the bytes of all",
+        Topic,
+        "_act",
+        "copy.stored = changed",
+        "copy.stored = changed\n        stored.bare = changed.bare",
+    ),
+    Mutant(
+        "action without RuleName", Topic, "_act", 'changes.user["RuleName"] = rule.name', "changes.user.update(user={})"
+    ),
+    Mutant("time to live of the topic ignored", Topic, "_publish", "default_ms < message.time_to_live_ms", "False"),
+    Mutant("forwarded copies share", Topic, "_enlist", "copy.stream >> 2 == subscription.number", "True"),
+    Mutant("hops of copies forgotten", BrokeredMessage, "copy", "self.hop_count,", "0,"),
+    Mutant("duplicate in every subscription", Topic, "_admission", "return admission", "return None"),
+    Mutant(
+        "asked for each copy",
+        Topic,
+        "_copy",
+        "if selection.is_plain:",
+        "if admission is not None:\n            self.namespace.effects.admissions.append(admission)\n"
+        "        if selection.is_plain:",
+    ),
+    Mutant(
+        "duplicates of nobody forgotten", Topic, "_admission", "if not keys:", "if not keys or not self.subscriptions:"
+    ),
+    Mutant("removed rule selects", Subscription, "remove_rule", "self.parent.selector.remove(self, rule)", "pass"),
+    Mutant("replaced rule selects", Subscription, "replace_rule", "self.parent.selector.remove(self, old)", "pass"),
+    Mutant("replaced rule under two names", Subscription, "replace_rule", "rule.name = old.name", "pass"),
+    Mutant(
+        "rule lost at restart", Subscription, "add_rule", "effects.changes.append(", "effects.changes.copy().append("
+    ),
+    Mutant("body goes one copy too early", MemoryStore, "_release", "body.copies > count", "body.copies > count + 1"),
+    Mutant("body never goes", SubQueue, "remove", "if message.body_number:", "if False:"),
+    Mutant(
+        "body released twice",
+        MemoryStore,
+        "_drop_queue",
+        "if one.body_number:",
+        "for _ in range(2 * (one.body_number > 0)):",
+    ),
+    Mutant("number of a body given twice", Namespace, "restore_body_number", "last + 1", "max(last, 1)"),
+    Mutant("bytes counted for each copy", StreamChange, "add", "message.held_bytes", "message.size_bytes"),
+    Mutant("topic without its subscriptions", SubQueue, "grow", "topic.subscription_bytes += by_bytes", "pass"),
+    Mutant(
+        "session state not part of its topic", Sessions, "set_state", "subqueue.grow(by)", "subqueue.size_bytes += by"
+    ),
+    Mutant("time that an action set ignored", Queue, "_adopt", "message.state = SCHEDULED", "pass"),
+    Mutant("shared by one that left", Queue, "_write", "message.body_number = 0", "pass"),
+    Mutant("left and not released", Queue, "_write", "effects.release(body_number)", "pass"),
+    Mutant(
+        "size of what was published",
+        Namespace,
+        "committed",
+        "topic.pending_bytes -= size_bytes",
+        "pass",
+    ),
+    Mutant(
+        "copies in two batches",
+        Runner,
+        "_write_decided",
+        "effects = self.namespace.take_effects()",
+        "effects = self.namespace.take_effects()\n"
+        "        later = self.namespace.effects\n"
+        "        later.appended += effects.appended[1:]\n"
+        "        later.bodies.update(effects.bodies)\n"
+        "        del effects.appended[1:]",
+    ),
     # --- runner and disk
     Mutant(
         "acknowledged before the commit",
@@ -142,8 +227,8 @@ MUTANTS: Final = (
         "visible before the commit",
         Runner,
         "_write_decided",
-        "self._duplicates.update(self._store.write(effects))",
-        "self.namespace.committed(effects, self._store.write(effects))\n            effects.appended = []",
+        "self._duplicates.update(written.duplicates)",
+        "self.namespace.committed(effects, written.duplicates)\n            effects.appended = []",
     ),
     Mutant(
         "asked before written",

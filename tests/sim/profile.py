@@ -34,4 +34,8 @@ class Profile:
         self.patience = (0.2, 0.5, 0.9)[int(draw() * 3)]
         # How often what is due comes after the commands of the same moment.
         self.lateness = (0.05, 0.5, 0.8)[int(draw() * 3)]
+        # Some runs have no topics, and are about queues only.
+        self.topic_count = (0, 1, 1, 2)[int(draw() * 4)]
+        self.subscription_count = 1 + int(draw() * 5)
+        self.publishing_share = (0.2, 0.5, 0.8)[int(draw() * 3)]
         self.hurry = (0.0, 0.02, 0.1)[int(draw() * 3)]

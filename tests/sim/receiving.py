@@ -37,7 +37,7 @@ _SETTLEMENTS: Final = ("complete", "complete", "complete", "abandon", "abandon",
 def open_receiver(world: World) -> None:
     """Of a queue or one of its dead-letter queues; of a session by its name, or of any."""
     random = world.random.random
-    book = world.pick_book()
+    book = world.pick_source()
     if book is None or not book.description.can_receive or book.description.forward_to is not None:
         return
     kind = MAIN if random() < 0.7 else 1 + int(random() * 2)
@@ -313,7 +313,7 @@ def receive_deferred(world: World) -> None:
             return
         given = cast("list[tuple[Lock | None, bytes]]", answer)
         for entry, (lock, payload) in zip(expected, given, strict=True):
-            if int.from_bytes(payload[-8:], "big") != entry.uid:
+            if int.from_bytes(payload[-8:], "big") != entry.sent:
                 raise Violation("a message is delivered from where it is", f"another one for {entry}")
             if deletes:
                 if entry.uid in auditor.handed_ever or entry.uid in auditor.taken:
@@ -324,8 +324,8 @@ def receive_deferred(world: World) -> None:
                 world.loose_locks.append(lock)
 
     def released(answer: object) -> None:
-        if deletes and isinstance(answer, list):
-            auditor.handed_ever.update([int.from_bytes(payload[-8:], "big") for _, payload in answer])
+        if deletes and isinstance(answer, list) and expected is not None:
+            auditor.handed_ever.update([entry.uid for entry in expected])
 
     world.note(f"receive deferred {numbers} of stream {stream}, deletes {deletes}")
     subqueue = world.subqueue(stream)
@@ -348,4 +348,4 @@ def expected_peek(
         if after < entry.seq <= tail and (session_id is None or entry.session_id == session_id)
     ]
     visible = [one for one in found[:count] if world.ledger.is_visible(one)]
-    return [one.uid for one in visible if one.state != ACTIVE or one.expires_ms > now_ms]
+    return [one.sent for one in visible if one.state != ACTIVE or one.expires_ms > now_ms]

@@ -9,9 +9,10 @@ from tandem.amqp.message import Header, Properties, encode_message
 from tandem.amqp.types import Timestamp
 from tandem.engine.message import NEVER_MS
 from tandem.errors import EntityDisabled, NotAllowed, QuotaExceeded
-from tests.sim.auditor import SendIntent
+from tests.sim.arrivals import SendIntent
 from tests.sim.clients import Ask, SimTransaction
 from tests.sim.ledger import MAIN, Book, Violation
+from tests.sim.vocabulary import Content
 
 if TYPE_CHECKING:
     from tests.sim.world import World
@@ -35,8 +36,11 @@ def make_message(world: World, book: Book) -> tuple[bytes, SendIntent]:
         # Once more what was sent before, or what others send.
         message_id = f"d{int(random() * 20)}"
     group_id = None
-    if description.requires_session or random() < world.profile.group_share:
+    group_share = world.profile.group_share + (0.5 * world.profile.session_share if book.is_topic else 0)
+    if description.requires_session or random() < group_share:
         group_id = f"s{int(random() * world.profile.session_count)}"
+    content = Content.draw(world.random, message_id, group_id) if world.profile.topic_count else None
+    content = content or Content(message_id, group_id=group_id)
     time_to_live_ms = NEVER_MS
     if random() < world.profile.expiring_share:
         time_to_live_ms = _LIVES_MS[int(random() * len(_LIVES_MS))]
@@ -47,7 +51,8 @@ def make_message(world: World, book: Book) -> tuple[bytes, SendIntent]:
     payload = encode_message(
         header=None if time_to_live_ms == NEVER_MS else Header(ttl_ms=time_to_live_ms),
         message_annotations={"x-opt-scheduled-enqueue-time": Timestamp(due_ms)} if due_ms else None,
-        properties=Properties(message_id=message_id, group_id=group_id),
+        properties=content.properties,
+        application_properties=content.user or None,
         data=_PADDING[:size] + uid.to_bytes(8, "big"),
     )
     is_scheduled = due_ms > world.now_ms
@@ -55,10 +60,10 @@ def make_message(world: World, book: Book) -> tuple[bytes, SendIntent]:
         uid,
         book.number,
         len(payload),
-        message_id,
-        group_id,
+        content,
         time_to_live_ms,
         due_ms if is_scheduled else 0,
+        due_ms,
         None,
     )
 
@@ -75,12 +80,16 @@ def _judge_refusal(world: World, book: Book, error: Exception, size_bytes: int) 
 
 def _acknowledge(world: World, uids: list[int]) -> Ask:
     def released(_: object) -> None:
+        ledger = world.ledger
         for uid in uids:
-            entry = world.ledger.entries.get(uid)
-            if entry is not None:
-                entry.is_acknowledged = True
-            elif uid not in world.ledger.fates:
+            entries = ledger.of_send.get(uid, [])
+            if not entries and uid not in ledger.fates:
                 raise Violation("nothing acknowledged is lost", f"message {uid} was acknowledged and is nowhere")
+            for entry in entries:
+                if entry.uid in ledger.entries:
+                    entry.is_acknowledged = True
+                elif entry.uid not in ledger.fates:
+                    raise Violation("nothing acknowledged is lost", f"{entry} was acknowledged and is nowhere")
 
     return Ask(world, f"send of {uids}", released)
 
@@ -110,14 +119,14 @@ def _take(world: World, book: Book, payload: bytes, message_format: int, intents
 
 
 def send(world: World) -> None:
-    book = world.pick_book()
+    book = world.pick_target()
     if book is not None:
         payload, intent = make_message(world, book)
         _take(world, book, payload, 0, [intent])
 
 
 def send_batch(world: World) -> None:
-    book = world.pick_book()
+    book = world.pick_target()
     if book is None:
         return
     made = [make_message(world, book) for _ in range(1 + int(world.random.random() * world.profile.batch_size))]
@@ -126,8 +135,8 @@ def send_batch(world: World) -> None:
 
 def send_via(world: World) -> None:
     """By way of one queue to another one, which may be missing."""
-    book = world.pick_book()
-    target = world.pick_book()
+    book = world.pick_target()
+    target = world.pick_target()
     if book is None or target is None:
         return
     payload, intent = make_message(world, book)
@@ -139,7 +148,7 @@ def send_via(world: World) -> None:
 
 def send_ping(world: World) -> None:
     """A ping is accepted, counted and never kept."""
-    book = world.pick_book()
+    book = world.pick_target()
     if book is None or not book.description.can_send or book.description.requires_session:
         return
     queue = world.queue(book)
@@ -157,7 +166,7 @@ def send_ping(world: World) -> None:
 
 def send_in_transaction(world: World, transaction: SimTransaction) -> None:
     """The message is there with the discharge, or never."""
-    book = world.pick_book()
+    book = world.pick_target()
     if book is None:
         return
     payload, intent = make_message(world, book)

@@ -26,6 +26,7 @@ from tests.sim.ledger import Book, Ledger, Violation
 from tests.sim.loop import SimClock, SimLoop
 from tests.sim.managing import create_queue, drop_connection, forget
 from tests.sim.profile import Profile
+from tests.sim.topics import create_subscription, create_topic
 
 __all__ = ["World"]
 
@@ -100,7 +101,7 @@ class World:
         self._has_failed = False
         self.auditor.start(self.namespace.effects)
         for book in self.ledger.books.values():
-            book.accessed_ms = book.unused_since_ms = self.now_ms
+            book.accessed_ms = book.unused_since_ms = book.described_ms = self.now_ms
         self.runner.begin()
         self.runner.finish()
 
@@ -131,8 +132,11 @@ class World:
     def judge_idle(self, book: Book) -> None:
         """A queue was deleted for being idle."""
         idle_ms = book.description.auto_delete_on_idle_ms
-        is_used = any(one.is_open and one.stream >> 2 == book.number for one in self.receivers)
-        if idle_ms is None or book.accessed_ms + idle_ms > self.now_ms or is_used:
+        books = [book, *self.ledger.subscriptions(book)] if book.is_topic else [book]
+        numbers = {one.number for one in books}
+        is_used = any(one.is_open and one.stream >> 2 in numbers for one in self.receivers)
+        accessed_ms = max([one.accessed_ms for one in books])
+        if idle_ms is None or accessed_ms + idle_ms > self.now_ms or is_used:
             raise Violation("only an idle queue is deleted", f"{book.description.name} at {self.now_ms}")
 
     # --- steps ----------------------------------------------------------------------------------------------
@@ -141,6 +145,9 @@ class World:
         """As many steps, an inspection now and then, and at the end all that is left is received."""
         for _ in range(2):
             self.turn([create_queue])
+        self.turn([create_topic])
+        for _ in range(self.profile.subscription_count):
+            self.turn([create_subscription])
         for _ in range(steps):
             self.step()
         self.finish()
@@ -288,9 +295,23 @@ class World:
             query: Query = effects.queries[before]
             self.disk.before[query] = asked
 
-    def pick_book(self) -> Book | None:
-        books = list(self.ledger.books.values())
+    def books(self, kind: str | None = None) -> list[Book]:
+        """All, or those of queues, topics or subscriptions."""
+        return [one for one in self.ledger.books.values() if kind is None or one.description.kind == kind]
+
+    def pick_book(self, kind: str | None = None) -> Book | None:
+        books = self.books(kind)
         return books[int(self.random.random() * len(books))] if books else None
+
+    def pick_target(self) -> Book | None:
+        """What can be sent to."""
+        is_publishing = self.profile.topic_count and self.random.random() < self.profile.publishing_share
+        return (self.pick_book("topic") if is_publishing else None) or self.pick_book("queue")
+
+    def pick_source(self) -> Book | None:
+        """What can be received from."""
+        is_publishing = self.profile.topic_count and self.random.random() < self.profile.publishing_share
+        return (self.pick_book("subscription") if is_publishing else None) or self.pick_book("queue")
 
     def pick_connection(self) -> Connection:
         return self.connections[int(self.random.random() * len(self.connections))]
