@@ -1,4 +1,4 @@
-"""Compile the core, `tandem.amqp`, `tandem.rules`, `tandem.engine` and what they stand on, with mypyc: `python -m tools.compile_core`.
+"""Compile the core, `tandem.amqp`, `tandem.rules` and `tandem.engine`, with mypyc: `python -m tools.compile_core`.
 
 The shared objects are put beside the sources, where Python prefers them. That preference is the danger: a shared object
 older than its source would shadow it without a word. So a stamp keeps a digest of everything the compiled form was made

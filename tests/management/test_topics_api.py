@@ -289,7 +289,9 @@ async def test_the_name_of_a_topic_may_hold_slashes_and_what_follows_is_found_fr
         path = f"/$api/v1/topics/{topic}/subscriptions/{subscription}"
         assert (await api.ask("PUT", path)).value["topic_name"] == name
         assert (await api.ask("PUT", f"{path}/rules/rules", LARGE)).status == 201
-        assert (await api.ask("GET", f"/$api/v1/topics/{encoded}/subscriptions/{subscription}/rules/rules")).status == 200
+        assert (
+            await api.ask("GET", f"/$api/v1/topics/{encoded}/subscriptions/{subscription}/rules/rules")
+        ).status == 200
         assert list(await rules(api, f"{topic}/subscriptions/{subscription}")) == ["$Default", "rules"]
     listed = (await api.ask("GET", f"/$api/v1/topics/{topic}/subscriptions")).value["subscriptions"]
     assert [one["name"] for one in listed] == ["explain", "rules", "subscriptions"]
@@ -403,7 +405,9 @@ async def test_topics_and_subscriptions_outlive_the_broker(tmp_path: Path) -> No
     async with running(tmp_path) as api:
         await api.broker.perform(lambda namespace: namespace.create_queue(QueueDescription("late")))
         await api.ask("PUT", "/$api/v1/topics/orders", {"user_metadata": "naïve 📦"})
-        await api.ask("PUT", "/$api/v1/topics/orders/subscriptions/billing", {"forward_dead_lettered_messages_to": "late"})
+        await api.ask(
+            "PUT", "/$api/v1/topics/orders/subscriptions/billing", {"forward_dead_lettered_messages_to": "late"}
+        )
         before = [await api.ask("GET", path) for path in ("/$api/v1/topics", "/$api/v1/topics/orders/subscriptions")]
     async with running(tmp_path) as api:
         after = [await api.ask("GET", path) for path in ("/$api/v1/topics", "/$api/v1/topics/orders/subscriptions")]
