@@ -62,15 +62,20 @@ check: setup ## format, lint, types, layers, generated docs
 	$(BIN)/mypy $(CHECKED)
 	$(BIN)/lint-imports
 	$(PY) -m tools.generate_docs --check
+	$(PY) -m tools.transcript --check
 
-# The official SDKs sleep most of the time that their tests take: those run beside the others, and are shown after them.
+# These wait most of their time, for the official SDKs or for child processes: they run beside the others, and are shown
+# after them.
+WAITING_TESTS := $(wildcard tests/compat tests/cli tests/crash tests/management tests/security tests/testing)
+
 test: setup peers ## all tests, then those of tandem.amqp again in the interpreted form, with their coverage
 	@mkdir -p build
-	@$(PY) -m pytest -q tests/compat > build/compat.log 2>&1 & compat=$$!; status=0; \
-	$(PY) -m pytest -q tests --ignore tests/compat || status=$$?; \
-	wait $$compat || status=$$?; cat build/compat.log; exit $$status
-	TANDEM_PURE=1 $(PY) -m pytest -q -m hypothesis $(CORE_TESTS)
-	@$(MAKE) --no-print-directory coverage
+	@$(PY) -m pytest -q $(WAITING_TESTS) > build/waiting.log 2>&1 & waiting=$$!; status=0; \
+	$(PY) -m pytest -q tests $(WAITING_TESTS:%=--ignore=%) || status=$$?; \
+	wait $$waiting || status=$$?; cat build/waiting.log; exit $$status
+	@TANDEM_PURE=1 $(PY) -m pytest -q -m hypothesis $(CORE_TESTS) > build/pure.log 2>&1 & pure=$$!; status=0; \
+	$(MAKE) --no-print-directory coverage || status=$$?; \
+	wait $$pure || status=$$?; cat build/pure.log; exit $$status
 
 # Property tests are not traced: they would take most of the time, and coverage must not hang on what they happen to draw.
 coverage: $(VENV)/.stamp-dev ## branch coverage of tandem.amqp by its plain tests, which must be 100 %

@@ -1,8 +1,9 @@
-"""A broker for commands to manage."""
+"""A broker for commands to talk to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,8 +11,14 @@ from tandem.management.connection_string import ConnectionString
 from tests.cli.program import serving
 
 
-@pytest.fixture(scope="module")
-def connection_string(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectionString]:
-    """Of one broker for all tests of a file; they keep apart by the names of their entities."""
-    with serving(tmp_path_factory.mktemp("broker") / "data", "--dev", "--tls", "off") as broker:
+@pytest.fixture(scope="session")
+def broker_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data directory of the broker of `connection_string`."""
+    return tmp_path_factory.mktemp("broker") / "data"
+
+
+@pytest.fixture(scope="session")
+def connection_string(broker_dir: Path) -> Iterator[ConnectionString]:
+    """Of one broker for all tests; they keep apart by the names of their entities."""
+    with serving(broker_dir, "--dev") as broker:
         yield ConnectionString("127.0.0.1", broker.http_port)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import json
 import os
@@ -11,7 +12,7 @@ import signal
 import subprocess
 import sys
 import unittest.mock
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,7 +41,7 @@ def environment(**extra: str) -> dict[str, str]:
 def tandem(
     *arguments: str | Path, folder: Path | None = None, connection_string: str | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end."""
+    """Run a command to its end, in a process of its own."""
     extra = {} if connection_string is None else {"TANDEM_CONNECTION_STRING": connection_string}
     return subprocess.run(
         [*PROGRAM, *map(str, arguments)],
@@ -55,10 +56,16 @@ def tandem(
 
 
 def tandem_here(
-    *arguments: str | Path, folder: Path | None = None, connection_string: str | None = None
+    *arguments: str | Path,
+    folder: Path | None = None,
+    connection_string: str | None = None,
+    stdin: bytes = b"",
 ) -> subprocess.CompletedProcess[str]:
-    """The same in this process, without the second that a child takes to start. Not for commands that serve."""
-    output, errors = io.StringIO(), io.StringIO()
+    """The same in this process, without the second that a child takes to start. Not for one that serves until a signal.
+
+    What it writes is text; bytes that are none are as `os.fsdecode` has them.
+    """
+    output, errors = _stream(), _stream()
     command = ["tandem", *map(str, arguments)]
     extra = {} if connection_string is None else {"TANDEM_CONNECTION_STRING": connection_string}
     with contextlib.ExitStack() as stack:
@@ -66,11 +73,25 @@ def tandem_here(
         stack.enter_context(contextlib.redirect_stderr(errors))
         stack.enter_context(contextlib.chdir(folder or Path.cwd()))
         stack.enter_context(unittest.mock.patch.object(sys, "argv", command))
+        stack.enter_context(unittest.mock.patch.object(sys, "stdin", _stream(stdin)))
+        # A broker sets these for its whole process.
+        stack.enter_context(unittest.mock.patch.object(gc, "set_threshold"))
+        stack.enter_context(unittest.mock.patch.object(sys, "setswitchinterval"))
         stack.enter_context(unittest.mock.patch.dict(os.environ, environment(**extra), clear=True))
         with pytest.raises(SystemExit) as ended:
             main()
     assert isinstance(ended.value.code, int)
-    return subprocess.CompletedProcess(command, ended.value.code, output.getvalue(), errors.getvalue())
+    return subprocess.CompletedProcess(command, ended.value.code, _written(output), _written(errors))
+
+
+def _stream(content: bytes = b"") -> io.TextIOWrapper:
+    return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline="", write_through=True)
+
+
+def _written(stream: io.TextIOWrapper) -> str:
+    buffer = stream.buffer
+    assert isinstance(buffer, io.BytesIO)
+    return os.fsdecode(buffer.getvalue())
 
 
 def one_line(done: subprocess.CompletedProcess[str]) -> str:
@@ -88,7 +109,7 @@ class Commands:
     def __init__(self, connection_string: ConnectionString, group: str) -> None:
         self.connection_string = str(connection_string)
         self.group = group
-        self.tandem = tandem_here
+        self.tandem: Callable[..., subprocess.CompletedProcess[str]] = tandem_here
 
     def done(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         return self.tandem(self.group, *arguments, connection_string=self.connection_string)
@@ -126,16 +147,20 @@ class Serving:
 
 
 @contextlib.contextmanager
-def serving(data_dir: Path, *arguments: str | Path, prelude: str = "") -> Iterator[Serving]:
-    """On free ports. It is gone on the way out, whatever happens. The prelude is Python to run before it."""
-    command = ["serve", "--data-dir", data_dir, "--port", "0", "--http-port", "0", *arguments]
+def serving(
+    data_dir: Path, *arguments: str | Path, prelude: str = "", picks_http_port: bool = True, **variables: str
+) -> Iterator[Serving]:
+    """On free ports. It is gone on the way out, whatever happens. The prelude is Python to run before it, and the
+    variables are added to its environment."""
+    http_port = ["--http-port", "0"] if picks_http_port else []
+    command = ["serve", "--data-dir", data_dir, "--port", "0", *http_port, *arguments]
     process = subprocess.Popen(
         [sys.executable, "-c", f"{prelude}\n{MAIN}", *map(str, command)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=environment(),
+        env=environment(**variables),
     )
     with process:
         try:

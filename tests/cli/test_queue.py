@@ -76,11 +76,11 @@ def test_a_list_longer_than_a_page_is_whole(
     [
         (["show", "missing"], "'missing' could not be found", "tandem queue list"),
         (["delete", "missing"], "'missing' could not be found", "tandem queue list"),
-        (["create", "there"], "'there' exists already", "tandem queue update"),
+        (["create", "taken"], "'taken' exists already", "tandem queue update"),
         (["create", "$bad"], "'$bad' is reserved", ""),
         (["create", "a", "--lock-duration", "1h"], "lock_duration_ms is 3600000", "300000"),
         (["create", "a", "--lock-duration", "soon"], "--lock-duration is 'soon'", "30s"),
-        (["update", "there"], "nothing to change", "--lock-duration 30s"),
+        (["update", "taken"], "nothing to change", "--lock-duration 30s"),
         (["create"], "Missing argument", "tandem queue create --help"),
         (["list", "--connection-string", "nonsense"], "cannot be used", "tandem connection-string"),
         (
@@ -95,10 +95,10 @@ def test_a_list_longer_than_a_page_is_whole(
 def test_a_refusal_is_one_line_that_says_what_to_do(
     queues: Commands, connection_string: ConnectionString, arguments: list[str], reason: str, advice: str
 ) -> None:
-    if "there" in arguments:
+    if "taken" in arguments:
         manager = ManagementClient(connection_string).queues
-        if "there" not in [queue["name"] for queue in manager.list_all()]:
-            manager.create("there", {})
+        if "taken" not in [queue["name"] for queue in manager.list_all()]:
+            manager.create("taken", {})
     wrong = "SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=wrong"
     with_wrong_key = f"Endpoint=sb://127.0.0.1:{connection_string.port};{wrong};UseDevelopmentEmulator=true"
     line = queues.refusal(*[one.replace("{broker}", with_wrong_key).replace("{}", wrong) for one in arguments])

@@ -119,7 +119,8 @@ def test_a_store_that_fails_ends_it_at_once_and_acknowledges_nothing(tmp_path: P
 
 def test_two_brokers_on_one_data_directory_are_one_too_many(tmp_path: Path) -> None:
     with serving(tmp_path / "data", "--dev", "--tls", "off") as broker:
-        refused = one_line(tandem("serve", "--data-dir", tmp_path / "data", "--dev", "--port", "0", "--http-port", "0"))
+        ports = ("--port", "0", "--http-port", "0")
+        refused = one_line(tandem_here("serve", "--data-dir", tmp_path / "data", "--dev", *ports))
         assert str(tmp_path / "data") in refused
         assert "in use by another broker" in refused
         assert health(broker.http_port)
@@ -204,11 +205,21 @@ def test_the_config_of_the_official_emulator_is_taken_with_its_queues_topics_and
     assert (code, errors) == (0, "")
 
 
+def test_the_environment_variables_of_the_official_emulator_count(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    (tmp_path / "Config.json").write_text('{"UserConfig": {"Namespaces": [{"Queues": [{"Name": "queue.1"}]}]}}')
+    variables = {"EMULATOR_HTTP_PORT": str(port), "CONFIG_PATH": str(tmp_path / "Config.json"), "ACCEPT_EULA": "Y"}
+    with serving(tmp_path / "data", "--dev", "--tls", "off", picks_http_port=False, **variables) as broker:
+        assert broker.http_port == port
+        assert [queue["name"] for queue in ManagementClient(local(port)).queues.list_all()] == ["queue.1"]
+
+
 @pytest.mark.parametrize(
     "arguments, reason",
     [
         (["--config", "missing.toml"], "missing.toml: it cannot be read: No such file"),
-        (["--config", "bad.toml"], "bad.toml: queues[0]: forward_to is 'a', the queue itself"),
+        (["--config", "bad.toml"], "bad.toml, line 3: queues[0]: forward_to is 'a', the queue itself"),
         (["--namespace", "no spaces"], "--namespace is 'no spaces'"),
         (["--port", "65536"], "'--port'"),
         (["--log-level", "loud"], "'--log-level'"),
@@ -232,13 +243,18 @@ def test_what_cannot_be_is_refused_before_anything_is_opened(tmp_path: Path, arg
 )
 def test_bad_configuration_is_one_line_and_an_exit_code(tmp_path: Path, arguments: list[str], reason: str) -> None:
     (tmp_path / "nowhere.toml").write_text("[[queues]]\nname = 'a'\nforward_to = 'nowhere'")
-    refused = tandem("serve", "--dev", "--port", "0", "--http-port", "0", *arguments, folder=tmp_path)
+    refused = tandem_here(
+        "serve", "--dev", "--tls", "off", "--port", "0", "--http-port", "0", *arguments, folder=tmp_path
+    )
     assert reason in one_line(refused)
 
 
 def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        line = one_line(tandem("serve", "--dev", "--port", "0", "--http-port", str(port), folder=tmp_path))
+        refused = tandem_here(
+            "serve", "--dev", "--tls", "off", "--port", "0", "--http-port", str(port), folder=tmp_path
+        )
+        line = one_line(refused)
     assert f"127.0.0.1:{port}" in line
     assert "in use" in line

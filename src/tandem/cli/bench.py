@@ -14,7 +14,9 @@ from rich.table import Table
 from tandem.bench import amqp
 from tandem.errors import ConfigurationError
 
-app = typer.Typer(no_args_is_help=True, help="Side-by-side benchmarks: ratios from one run on one machine.")
+app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="Side-by-side benchmarks: ratios from one run on one machine."
+)
 
 MODE_NAMES = {"send": "sends/s", "recv": "deliveries/s", "both": "both at once, /s"}
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+
+from tandem.cli.output import neutral, print_json, print_table
 
 if TYPE_CHECKING:
     from tandem.store.check import Report
 
 __all__ = ["check"]
+
+_NUMBERS: Final = ("active", "deferred", "scheduled", "dead-letter", "sessions", "bytes")
 
 
 def check(
@@ -31,6 +31,9 @@ def check(
       tandem check /var/lib/tandem
       tandem check tandem-data --json
     """
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
     from tandem.store.check import check as check_store
 
     # Not on the standard output, which scripts read.
@@ -44,7 +47,7 @@ def check(
 
         report = check_store(data_dir, advance)
     if as_json:
-        typer.echo(json.dumps({"is_sound": report.is_sound, **dataclasses.asdict(report)}))
+        print_json({"is_sound": report.is_sound, **dataclasses.asdict(report)})
     else:
         _print(data_dir, report)
     if not report.is_sound:
@@ -53,23 +56,21 @@ def check(
 
 def _print(data_dir: Path, report: Report) -> None:
     if report.queues:
-        table = Table(box=None, pad_edge=False)
-        table.add_column("queue", overflow="fold")
-        for heading in ("active", "deferred", "scheduled", "dead-letter", "sessions", "bytes"):
-            table.add_column(heading, justify="right", no_wrap=True)
-        for queue in report.queues:
-            numbers = (
-                queue.active_message_count,
-                queue.deferred_message_count,
-                queue.scheduled_message_count,
-                queue.dead_letter_message_count + queue.transfer_dead_letter_message_count,
-                queue.session_count,
-                queue.size_bytes,
+        rows = [
+            (
+                queue.name,
+                f"{queue.active_message_count:,}",
+                f"{queue.deferred_message_count:,}",
+                f"{queue.scheduled_message_count:,}",
+                f"{queue.dead_letter_message_count + queue.transfer_dead_letter_message_count:,}",
+                f"{queue.session_count:,}",
+                f"{queue.size_bytes:,}",
             )
-            table.add_row(queue.name, *(f"{number:,}" for number in numbers))
-        Console(markup=False).print(table)
+            for queue in report.queues
+        ]
+        print_table(("queue", *_NUMBERS), rows, _NUMBERS)
     for finding in report.findings:
-        typer.echo(finding)
+        typer.echo(neutral(finding))
     if report.unlisted_finding_count:
         typer.echo(f"... and {report.unlisted_finding_count:,} more")
     found = len(report.findings) + report.unlisted_finding_count

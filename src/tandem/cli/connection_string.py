@@ -19,7 +19,7 @@ __all__ = ["connection_string"]
 
 def connection_string(
     namespace: Annotated[
-        str | None, typer.Option(help="Checked, and of no effect: a broker serves one namespace, by any host name.")
+        str | None, typer.Option(help="One of several; the default one if it has no folder in DATA_DIR/namespaces.")
     ] = None,
     data_dir: Annotated[
         Path, typer.Option(help="The data directory of the broker; its keys are made if it has none.", file_okay=False)
@@ -36,12 +36,31 @@ def connection_string(
     \b
     Examples:
       tandem connection-string --dev
+      tandem connection-string --namespace support
       export TANDEM_CONNECTION_STRING="$(tandem connection-string --data-dir /var/lib/tandem)"
     """
     if namespace is not None:
+        from tandem.server.broker import NAMESPACES_NAME
+
         require_namespace_name(namespace, "--namespace")
+        own_dir = data_dir / NAMESPACES_NAME / namespace.lower()
+        if own_dir.is_dir():
+            data_dir = own_dir
+            host = _host_of(namespace, host)
     rule = load_or_make_keys(data_dir, dev).get(ROOT_RULE_NAME)
     if rule is None:
         raise ConfigurationError(f"{data_dir / KEYS_NAME} has no rule {ROOT_RULE_NAME!r} for the whole namespace")
     line = str(ConnectionString(host, port, rule.name, rule.primary_key))
     typer.echo(json.dumps({"connection_string": line}) if as_json else line)
+
+
+def _host_of(namespace: str, host: str) -> str:
+    """Clients find a namespace that is not the default one by the name of the host that they ask for."""
+    if host == DEFAULT_HOST:
+        return f"{namespace}.{DEFAULT_HOST}"
+    if host.lower() in {f"{namespace}{domain}".lower() for domain in ("", ".localhost", ".servicebus.windows.net")}:
+        return host
+    raise ConfigurationError(
+        f"--host is {host!r:.80}, by which clients find the default namespace; {namespace!r} is found as "
+        f"{namespace}.localhost, {namespace}.servicebus.windows.net or {namespace}, whatever address these lead to"
+    )

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import json
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from tandem.errors import RemoteError, TandemError
+from tandem.cli.failure import CommandFailed
+from tandem.cli.output import neutral, neutral_lines, print_json, print_table
+from tandem.errors import RemoteError
 from tandem.management.client import BrokerUnreachable, Collection, EntityFields, ManagementClient
 from tandem.management.connection_string import ConnectionString
 from tandem.management.durations import duration_text, parse_duration_ms
 
 __all__ = [
     "MANAGING_HELP",
-    "CommandFailed",
     "Managed",
+    "advised",
+    "broker_of",
     "given_fields",
     "management",
+    "moment_text",
     "print_done",
     "print_entities",
     "print_properties",
@@ -38,17 +40,23 @@ machine. Times are written as 30s, 5m, 1h30m, 7d, PT30S or never.
 # What to do about an error of the broker, by its condition. {noun} is what the command is about, {list} what shows it.
 _ADVICE: Final = {
     "amqp:not-found": "{list} what exists.",
-    "com.microsoft:entity-already-exists": "`tandem {noun} update` changes it, `tandem {noun} delete` removes it.",
+    "com.microsoft:entity-already-exists": "`tandem {noun} {change}` changes it, `tandem {noun} delete` removes it.",
     "com.microsoft:auth-failed": "Check the connection string: `tandem connection-string` prints the right one.",
-    "amqp:unauthorized-access": "Use a connection string whose rule has the Manage right.",
+    "amqp:unauthorized-access": "Use a connection string whose rule has the right.",
 }
 _LIST_ADVICE: Final = {
     "queue": "`tandem queue list` shows",
     "topic": "`tandem topic list` shows",
     "subscription": "`tandem topic list` and `tandem subscription list TOPIC` show",
     "rule": "`tandem subscription list TOPIC` and `tandem rule list TOPIC SUBSCRIPTION` show",
+    # Where any will do: a queue, a topic, or a subscription by its path.
+    "entity": "`tandem queue list`, `tandem topic list` and `tandem subscription list TOPIC` show",
+    "key": "`tandem key list` shows",
 }
 _START_ADVICE: Final = "Start one with `tandem serve --dev`, or point to another with --connection-string."
+
+# What the service adds to its errors for its own support.
+_TRACKING: Final = re.compile(r" *TrackingId:\S+, SystemTracker:.*, Timestamp:\S+$")
 
 # What sentences call an entity.
 _TITLES: Final = {
@@ -67,24 +75,33 @@ _DURATIONS: Final = (
 )
 
 
-class CommandFailed(TandemError):
-    """A command could not be carried out. The message says why, and what to do next."""
-
-
 # --- the broker -----------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def management(connection_string: str | None, noun: str) -> Iterator[ManagementClient]:
     """The broker's entities. What goes wrong becomes a message that also says what to do next."""
-    given = ConnectionString.parse(connection_string) if connection_string else ConnectionString()
+    with advised(noun):
+        yield ManagementClient(broker_of(connection_string))
+
+
+def broker_of(connection_string: str | None) -> ConnectionString:
+    """The one that was named, or the one for development on this machine."""
+    return ConnectionString.parse(connection_string) if connection_string else ConnectionString()
+
+
+@contextlib.contextmanager
+def advised(noun: str) -> Iterator[None]:
     try:
-        yield ManagementClient(given)
+        yield
     except BrokerUnreachable as error:
         raise CommandFailed(f"{error}. {_START_ADVICE}") from error
     except RemoteError as error:
-        advice = _ADVICE.get(error.condition, "").format(noun=noun, list=_LIST_ADVICE[noun])
-        raise CommandFailed(" ".join([error.description, advice]).strip()) from error
+        change = "rotate" if noun == "key" else "update"
+        advice = _ADVICE.get(error.condition, "").format(noun=noun, list=_LIST_ADVICE[noun], change=change)
+        reason = _TRACKING.sub("", error.description)
+        # Some have several lines: a caret shows where an expression goes wrong.
+        raise CommandFailed(neutral_lines(" ".join([reason, advice]).strip())) from error
 
 
 def given_fields(**options: object) -> EntityFields:
@@ -136,7 +153,10 @@ class Managed:
 
 
 def print_done(sentence: str, value: dict[str, Any], as_json: bool) -> None:
-    typer.echo(json.dumps(value) if as_json else sentence)
+    if as_json:
+        print_json(value)
+    else:
+        typer.echo(sentence)
 
 
 def print_entities(
@@ -144,46 +164,40 @@ def print_entities(
 ) -> None:
     """A table with their names, their status and these counts, by their headings; or what to do if there are none."""
     if as_json:
-        typer.echo(json.dumps({f"{noun}s": entities}))
-        return
-    if not entities:
+        print_json({f"{noun}s": entities})
+    elif not entities:
         typer.echo(f"There are no {noun}s. `{to_create}` makes one.")
-        return
-    table = Table(box=None, pad_edge=False)
-    table.add_column(noun, overflow="fold")
-    table.add_column("status", no_wrap=True)
-    for heading in columns:
-        table.add_column(heading, justify="right", no_wrap=True)
-    for entity in entities:
-        table.add_row(entity["name"], entity["status"], *(f"{entity[field]:,}" for field in columns.values()))
-    Console(markup=False).print(table)
+    else:
+        rows = [
+            (entity["name"], entity["status"], *(f"{entity[field]:,}" for field in columns.values()))
+            for entity in entities
+        ]
+        print_table((noun, "status", *columns), rows, columns)
 
 
 def print_properties(properties: dict[str, Any], as_json: bool) -> None:
     """One to a line, its name and its value."""
     if as_json:
-        typer.echo(json.dumps(properties))
-        return
-    table = Table(box=None, pad_edge=False, show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    for field, value in properties.items():
-        table.add_row(*_row(field, value))
-    # Metadata is the user's text, in which brackets are no markup.
-    Console(markup=False).print(table)
+        print_json(properties)
+    else:
+        print_table(("", " "), [_row(field, value) for field, value in properties.items()], has_header=False)
 
 
 def _row(field: str, value: object) -> tuple[str, str]:
     """A property in words: its unit moves from the name to the value."""
     if field.endswith("_at_ms") and isinstance(value, int):
-        return _label(field.removesuffix("_ms")), f"{datetime.fromtimestamp(value / 1_000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+        return _label(field.removesuffix("_ms")), moment_text(value)
     if field.endswith("_ms") and (value is None or isinstance(value, int)):
         return _label(field.removesuffix("_ms")), duration_text(value)
     if isinstance(value, bool):
         return _label(field), "yes" if value else "no"
     if isinstance(value, int):
         return _label(field), f"{value:,}"
-    return _label(field), "-" if value is None else str(value)
+    return _label(field), "-" if value is None else neutral(str(value))
+
+
+def moment_text(at_ms: int) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1_000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _label(field: str) -> str:

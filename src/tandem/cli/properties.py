@@ -10,7 +10,6 @@ from typing import Final
 
 from tandem.errors import ArgumentError
 from tandem.management.durations import parse_duration_ms
-from tandem.rules.values import DateTime, TimeSpan, rule_value
 
 __all__ = ["PROPERTY_TYPES", "parse_properties"]
 
@@ -63,12 +62,16 @@ def _double(text: str) -> float:
 
 
 def _datetime(text: str) -> dict[str, int]:
+    from tandem.rules.values import DateTime, rule_value
+
     moment = rule_value(datetime.datetime.fromisoformat(text))
     assert isinstance(moment, DateTime)
     return {"datetime": moment.ticks}
 
 
 def _timespan(text: str) -> dict[str, int]:
+    from tandem.rules.values import TimeSpan
+
     value_ms = parse_duration_ms(text, "timespan")
     if value_ms is None:
         raise ValueError(text)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from tandem.addresses import subscription_path
 from tandem.cli.entities import (
     MANAGING_HELP,
-    CommandFailed,
     Managed,
     management,
     print_done,
     print_properties,
 )
+from tandem.cli.failure import CommandFailed
 from tandem.cli.options import AsJson, Connection, TopicName
+from tandem.cli.output import neutral, print_json, print_table
 from tandem.cli.properties import parse_properties
 from tandem.engine.rule import CORRELATION_FIELDS, Rule
 from tandem.errors import ArgumentError
@@ -136,15 +134,11 @@ def list_rules(
     with management(connection_string, "rule") as client:
         rules = list(client.rules(topic, subscription).list_all())
     if as_json:
-        typer.echo(json.dumps({"rules": rules}))
-        return
-    if not rules:
+        print_json({"rules": rules})
+    elif not rules:
         typer.echo(f"There are no rules: {subscription_path(topic, subscription)} gets nothing.")
-        return
-    table = Table("rule", "filter", "action", box=None, pad_edge=False)
-    for rule in rules:
-        table.add_row(rule["name"], *_texts(rule))
-    Console(markup=False).print(table)
+    else:
+        print_table(("rule", "filter", "action"), [(rule["name"], *_cells(rule)) for rule in rules])
 
 
 @app.command("show")
@@ -228,6 +222,11 @@ def _correlation_filter(texts: list[str]) -> EntityFields:
 def _in_words(fields: EntityFields) -> str:
     condition, action = _texts(fields)
     return condition if action is None else f"{condition}, then {action}"
+
+
+def _cells(fields: EntityFields) -> tuple[str, str]:
+    condition, action = _texts(fields)
+    return neutral(condition), "-" if action is None else neutral(action)
 
 
 def _texts(fields: EntityFields) -> tuple[str, str | None]:

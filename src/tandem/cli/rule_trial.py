@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from tandem.cli.entities import CommandFailed, management
-from tandem.cli.options import AsJson, Connection
-from tandem.cli.properties import PROPERTY_TYPES, parse_properties
-from tandem.cli.rule import Action, Correlation, IsFalse, IsTrue, Sql, rule_fields
+from tandem.cli.entities import management
+from tandem.cli.failure import CommandFailed
+from tandem.cli.options import AsJson, Connection, MessageProperties
+from tandem.cli.output import neutral_lines, print_json, print_table
+from tandem.cli.properties import parse_properties
+from tandem.cli.rule import Action, Correlation, IsFalse, IsTrue, Sql, app, rule_fields
 from tandem.engine.rule import Rule
 from tandem.errors import TandemError
 from tandem.management.client import EntityFields
 from tandem.management.explaining import explain_rule, subject_of
 
-__all__ = ["try_rule"]
+__all__ = ["app", "try_rule"]
 
 # Exit codes.
 _MATCH: Final = 0
 _NO_MATCH: Final = 1
 _ERROR: Final = 2
 
-_TYPES: Final = ", ".join(PROPERTY_TYPES)
+_HEADINGS: Final = ("result", "because", "changes")
 
 Topic = Annotated[str | None, typer.Option(metavar="TOPIC", help="Try the rules of this topic of a running broker.")]
 OnlySubscription = Annotated[
     str | None, typer.Option("--subscription", metavar="NAME", help="Only those of this subscription.")
-]
-Properties = Annotated[
-    list[str] | None,
-    typer.Option("--property", metavar="NAME=VALUE", help=f"A property of the message. NAME:TYPE=VALUE: {_TYPES}."),
 ]
 System = Annotated[
     list[str] | None,
@@ -43,6 +38,7 @@ System = Annotated[
 ]
 
 
+@app.command("test")
 def try_rule(
     sql: Sql = None,
     correlation: Correlation = None,
@@ -51,7 +47,7 @@ def try_rule(
     action: Action = None,
     topic: Topic = None,
     subscription: OnlySubscription = None,
-    properties: Properties = None,
+    properties: MessageProperties = None,
     system: System = None,
     connection_string: Connection = None,
     as_json: AsJson = False,
@@ -100,11 +96,9 @@ def _test_offline(fields: EntityFields, message: EntityFields, as_json: bool) ->
     rule = Rule.from_fields("test", fields, 0)
     explained = explain_rule(rule.filter, rule.action, subject_of(message))
     if as_json:
-        typer.echo(json.dumps(explained))
+        print_json(explained)
     else:
-        table = _table()
-        table.add_row(*_cells(explained))
-        Console(markup=False).print(table)
+        print_table(_HEADINGS, [_cells(explained)])
     return _code([explained])
 
 
@@ -115,25 +109,21 @@ def _test_topic(
     with management(connection_string, "rule") as client:
         subscriptions = list(client.explain(topic, body))
     if as_json:
-        typer.echo(json.dumps({"topic_name": topic, "subscriptions": subscriptions}))
+        print_json({"topic_name": topic, "subscriptions": subscriptions})
     elif not subscriptions:
         typer.echo(f"The topic {topic} has no subscriptions. `tandem subscription create {topic} NAME` makes one.")
     else:
-        table = _table("subscription", "rule")
-        for one in subscriptions:
-            if not one["rules"]:
-                table.add_row(one["name"], "-", "no match", "it has no rules", "")
-            for number, explained in enumerate(one["rules"]):
-                table.add_row("" if number else one["name"], explained["name"], *_cells(explained))
-        Console(markup=False).print(table)
+        print_table(("subscription", "rule", *_HEADINGS), [row for one in subscriptions for row in _rows(one)])
     return _code([explained for one in subscriptions for explained in one["rules"]])
 
 
-def _table(*leading: str) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for heading in (*leading, "result", "because", "changes"):
-        table.add_column(heading, overflow="fold")
-    return table
+def _rows(subscription: EntityFields) -> list[tuple[str, ...]]:
+    name = subscription["name"]
+    rows: list[tuple[str, ...]] = [
+        ("" if number else name, explained["name"], *_cells(explained))
+        for number, explained in enumerate(subscription["rules"])
+    ]
+    return rows or [(name, "-", "no match", "it has no rules", "")]
 
 
 def _cells(explained: EntityFields) -> tuple[str, str, str]:
@@ -143,7 +133,7 @@ def _cells(explained: EntityFields) -> tuple[str, str, str]:
     if error is not None:
         result = "error"
         because.append(error)
-    return result, "\n".join(because), "\n".join(explained["change_lines"]) or "-"
+    return result, neutral_lines("\n".join(because)), neutral_lines("\n".join(explained["change_lines"])) or "-"
 
 
 def _code(explained: list[EntityFields]) -> int:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
-from tandem.config import MAX_PORT, Configuration, create_missing, read_configuration, require_namespace_name
+from tandem.config import MAX_PORT, Configuration, read_configuration, require_namespace_name
 from tandem.driver import run
 from tandem.errors import ConfigurationError, StoreFailed
 from tandem.management.connection_string import bracketed
@@ -57,45 +57,58 @@ class LogLevel(enum.Enum):
     ERROR = "error"
 
 
+NamespaceName = Annotated[
+    str | None, typer.Option("--namespace", help="The name of the namespace.", show_default=DEFAULT_NAMESPACE)
+]
+DataDir = Annotated[Path, typer.Option(help="Where everything is kept; made if it is missing.", file_okay=False)]
+Host = Annotated[str | None, typer.Option(help="The address to listen on; 0.0.0.0 for all.", show_default=DEFAULT_HOST)]
+Port = Annotated[
+    int | None,
+    typer.Option(help="The first port; 0 picks a free one.", min=0, max=MAX_PORT, show_default=str(DEFAULT_PORT)),
+]
+HttpPort = Annotated[
+    int | None,
+    typer.Option(
+        help="The second port, which speaks the same.",
+        min=0,
+        max=MAX_PORT,
+        show_default=str(DEFAULT_HTTP_PORT),
+        # As the official emulator has it, like the next one.
+        envvar="EMULATOR_HTTP_PORT",
+    ),
+]
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="Settings, queues and topics: Tandem's TOML, or the official emulator's Config.json.", envvar="CONFIG_PATH"
+    ),
+]
+IsDev = Annotated[bool, typer.Option("--dev", help="Use the official emulator's well-known key. For development only.")]
+Tls = Annotated[
+    str | None,
+    typer.Option(metavar="auto|off|CERT,KEY", help="auto makes a development CA in DATA_DIR/tls.", show_default="auto"),
+]
+Level = Annotated[LogLevel, typer.Option(help="How much to tell on the standard error.")]
+
+
 def serve(
-    namespace: Annotated[
-        str | None, typer.Option(help="The name of the namespace.", show_default=DEFAULT_NAMESPACE)
-    ] = None,
-    data_dir: Annotated[
-        Path, typer.Option(help="Where everything is kept; made if it is missing.", file_okay=False)
-    ] = DEFAULT_DATA_DIR,
-    host: Annotated[
-        str | None, typer.Option(help="The address to listen on; 0.0.0.0 for all.", show_default=DEFAULT_HOST)
-    ] = None,
-    port: Annotated[
-        int | None,
-        typer.Option(help="The first port; 0 picks a free one.", min=0, max=MAX_PORT, show_default=str(DEFAULT_PORT)),
-    ] = None,
-    http_port: Annotated[
-        int | None,
-        typer.Option(
-            help="The second port, which speaks the same.", min=0, max=MAX_PORT, show_default=str(DEFAULT_HTTP_PORT)
-        ),
-    ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option(help="Settings, queues and topics: Tandem's TOML, or the official emulator's Config.json."),
-    ] = None,
-    dev: Annotated[
-        bool, typer.Option("--dev", help="Use the official emulator's well-known key. For development only.")
-    ] = False,
-    tls: Annotated[
-        str | None,
-        typer.Option(
-            metavar="auto|off|CERT,KEY", help="auto makes a development CA in DATA_DIR/tls.", show_default="auto"
-        ),
-    ] = None,
-    log_level: Annotated[LogLevel, typer.Option(help="How much to tell on the standard error.")] = LogLevel.WARNING,
+    namespace: NamespaceName = None,
+    data_dir: DataDir = DEFAULT_DATA_DIR,
+    host: Host = None,
+    port: Port = None,
+    http_port: HttpPort = None,
+    config: ConfigFile = None,
+    dev: IsDev = False,
+    tls: Tls = None,
+    log_level: Level = LogLevel.WARNING,
 ) -> None:
     """Run the broker until SIGTERM or Ctrl-C.
 
     Both ports speak AMQP, TLS, HTTP and WebSocket. One line on the standard output says when and where it serves:
     `ready amqp://HOST:PORT http://HOST:PORT`. An option given here wins over the same setting of the configuration.
+
+    SIGHUP reads the configuration again: what is missing is created, settings that the file has changed are updated,
+    nothing is deleted, and a file with a mistake changes nothing.
 
     \b
     Examples:
@@ -111,9 +124,14 @@ def serve(
     configuration = read_configuration(config) if config is not None else Configuration()
     if namespace is not None:
         require_namespace_name(namespace, "--namespace")
+    default = _first(namespace, configuration.default.name, DEFAULT_NAMESPACE)
+    further = tuple(one.name for one in configuration.further if one.name is not None)
+    if default.lower() in {name.lower() for name in further}:
+        raise ConfigurationError(f"--namespace is {default!r}, which is another one of the configuration's namespaces")
     settings = BrokerSettings(
         data_dir=data_dir,
-        namespace=_first(namespace, configuration.namespace, DEFAULT_NAMESPACE),
+        namespace=default,
+        further_namespaces=further,
         host=_first(host, configuration.host, DEFAULT_HOST),
         port=_first(port, configuration.port, DEFAULT_PORT),
         http_port=_first(http_port, configuration.http_port, DEFAULT_HTTP_PORT),
@@ -123,28 +141,31 @@ def serve(
     )
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
-    run(_serve(settings, configuration))
+    run(_serve(settings, config, configuration))
 
 
 def _first(given: Value | None, configured: Value | None, default: Value) -> Value:
     return given if given is not None else configured if configured is not None else default
 
 
-async def _serve(settings: BrokerSettings, configuration: Configuration) -> None:
+async def _serve(settings: BrokerSettings, path: Path | None, configuration: Configuration) -> None:
+    from tandem.cli.reload import Reloader, apply_configuration, with_default_name
     from tandem.management.api import add_routes
 
     stopping = _stop_on_signals()
     broker = _open(settings)
     broker.failed.add_done_callback(_exit_at_once)
+    reloader = Reloader(broker, path, configuration, settings.namespace)
     try:
         add_routes(broker, settings.clock)
         await broker.start()
-        if configuration.queues or configuration.topics:
-            await broker.perform(lambda namespace: create_missing(namespace, configuration))
+        await apply_configuration(broker, with_default_name(configuration, settings.namespace), updates=False)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloader.reload)
         if not stopping.done():
             host = bracketed(settings.host)
             print(f"ready amqp://{host}:{broker.port} http://{host}:{broker.http_port}", flush=True)
         await stopping
+        await reloader.stop()
     finally:
         await broker.stop()
 
@@ -176,6 +197,8 @@ def _stop_on_signals() -> asyncio.Future[None]:
             os._exit(_INTERRUPTED)
         stop()
 
+    # Unhandled it would end the process; what there is to reload at this time is about to be read.
+    loop.add_signal_handler(signal.SIGHUP, lambda: None)
     loop.add_signal_handler(signal.SIGTERM, stop)
     loop.add_signal_handler(signal.SIGINT, interrupt)
     return stopping

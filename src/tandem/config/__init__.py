@@ -5,22 +5,36 @@ reading         a file, whatever its form
 toml            Tandem's own form
 emulator        the official emulator's form
 values          values of the right kind, or an error that names the place
-creation        making what is missing
+lines           the line on which that is
+creation        entities: making what is missing, changing what the file has changed
+authorization   the same for shared access rules of namespaces
 """
 
 from __future__ import annotations
 
-from tandem.config.configuration import Configuration, SubscriptionSettings, TopicSettings
-from tandem.config.creation import create_missing
+from tandem.config.authorization import authorization_changes
+from tandem.config.configuration import (
+    Configuration,
+    KeySettings,
+    NamespaceSettings,
+    SubscriptionSettings,
+    TopicSettings,
+)
+from tandem.config.creation import create_missing, find_changes, update_changed
 from tandem.config.reading import read_configuration
 from tandem.config.values import MAX_PORT, require_namespace_name
 
 __all__ = [
     "MAX_PORT",
     "Configuration",
+    "KeySettings",
+    "NamespaceSettings",
     "SubscriptionSettings",
     "TopicSettings",
+    "authorization_changes",
     "create_missing",
+    "find_changes",
     "read_configuration",
     "require_namespace_name",
+    "update_changed",
 ]

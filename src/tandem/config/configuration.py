@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tandem.auth.keys import Right
 from tandem.engine.description import QueueDescription
 from tandem.engine.rule import Rule
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic_description import TopicDescription
 
-__all__ = ["Configuration", "SubscriptionSettings", "TopicSettings"]
+__all__ = ["Configuration", "KeySettings", "NamespaceSettings", "SubscriptionSettings", "TopicSettings"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +28,40 @@ class TopicSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class KeySettings:
+    """A shared access rule of a namespace. Keys that are left out are made, and kept with the others."""
+
+    name: str
+    rights: Right
+    primary_key: str | None = field(default=None, repr=False)
+    secondary_key: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceSettings:
+    """One namespace and its entities. Without a name it is the default one, whatever that is called."""
+
+    name: str | None = None
+    queues: list[QueueDescription] = field(default_factory=list)
+    topics: list[TopicSettings] = field(default_factory=list)
+    authorization_rules: list[KeySettings] = field(default_factory=list)
+    # Which settings are written down, by the path of the entity in lower case. A description has them all.
+    given: dict[str, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Configuration:
     """None is what it leaves open."""
 
-    namespace: str | None = None
+    default: NamespaceSettings = field(default_factory=NamespaceSettings)
+    # Served beside it, each found by its host name.
+    further: list[NamespaceSettings] = field(default_factory=list)
     host: str | None = None
     port: int | None = None
     http_port: int | None = None
     tls: str | None = None
     credits_per_second: int | None = None
-    queues: list[QueueDescription] = field(default_factory=list)
-    topics: list[TopicSettings] = field(default_factory=list)
+
+    @property
+    def namespaces(self) -> list[NamespaceSettings]:
+        return [self.default, *self.further]

@@ -1,35 +1,48 @@
-"""Making what a configuration has and the namespace has not. What exists is left alone, with its rules."""
+"""Making what a configuration has and the namespace has not; and, on a reload, changing what the file has changed.
+
+Nothing is ever deleted. Whatever cannot be is found before anything is done: all or none.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
-from tandem.config.configuration import Configuration, SubscriptionSettings
+from tandem.config.configuration import NamespaceSettings, SubscriptionSettings
 from tandem.engine.description import QueueDescription
 from tandem.engine.descriptions import description_of
 from tandem.engine.namespace import Namespace
+from tandem.engine.queue import Queue
+from tandem.engine.rule import Rule
+from tandem.engine.subscription import Subscription
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic import Topic
 from tandem.engine.topic_description import TopicDescription
-from tandem.errors import ConfigurationError
+from tandem.errors import ArgumentError, ConfigurationError
 
-__all__ = ["create_missing"]
+__all__ = ["Change", "create_missing", "find_changes", "update_changed"]
 
 _TARGETS: Final = ("forward_to", "forward_dead_lettered_messages_to")
 
+# What an entity has for life.
+_FIXED: Final = ("requires_session", "requires_duplicate_detection", "enable_partitioning")
 
-def create_missing(namespace: Namespace, configuration: Configuration) -> None:
-    """All or none. Entities may forward to each other, in any order and in a ring."""
-    queues = [one for one in configuration.queues if _is_missing(namespace, one)]
-    topics = [one.description for one in configuration.topics if _is_missing(namespace, one.description)]
-    subscriptions = [
-        one
-        for topic in configuration.topics
-        for one in topic.subscriptions
-        if namespace.find_any(one.description.name) is None
-    ]
+# Not settings of the entity itself: what it is called, and what has a place of its own.
+_NO_SETTINGS: Final = frozenset({"name", "topic_name", "subscriptions", "rules"})
+
+
+# --- what is missing ------------------------------------------------------------------------------------------------
+
+
+def create_missing(namespace: Namespace, settings: NamespaceSettings) -> list[str]:
+    """Create what is missing, and say so. What exists is left alone, with its rules.
+
+    Entities may forward to each other, in any order and in a ring.
+    """
+    queues = [one for one in settings.queues if _is_missing(namespace, one)]
+    topics = [one.description for one in settings.topics if _is_missing(namespace, one.description)]
+    subscriptions = [one for one in _subscriptions(settings) if namespace.find_any(one.description.name) is None]
     forwarding = [*queues, *[one.description for one in subscriptions]]
-    _check_targets(namespace, forwarding, {one.name.lower() for one in [*queues, *topics]})
+    _check_targets(namespace, settings, forwarding)
     # First without forwarding, so that every target is there before it is named.
     for queue in queues:
         namespace.create_queue(_without_targets(queue))
@@ -40,6 +53,12 @@ def create_missing(namespace: Namespace, configuration: Configuration) -> None:
     for description in forwarding:
         if any(getattr(description, field) is not None for field in _TARGETS):
             namespace.update_queue(namespace.get(description.name), description)
+    made = [*queues, *topics, *[one.description for one in subscriptions]]
+    return [f"created the {one.kind} {one.name}" for one in made]
+
+
+def _subscriptions(settings: NamespaceSettings) -> list[SubscriptionSettings]:
+    return [one for topic in settings.topics for one in topic.subscriptions]
 
 
 def _is_missing(namespace: Namespace, description: QueueDescription) -> bool:
@@ -54,11 +73,12 @@ def _is_missing(namespace: Namespace, description: QueueDescription) -> bool:
     return False
 
 
-def _check_targets(namespace: Namespace, forwarding: list[QueueDescription], created: set[str]) -> None:
+def _check_targets(namespace: Namespace, settings: NamespaceSettings, forwarding: list[QueueDescription]) -> None:
+    coming = {one.name.lower() for one in [*settings.queues, *[topic.description for topic in settings.topics]]}
     for description in forwarding:
         for field in _TARGETS:
             target = getattr(description, field)
-            if target is not None and target.lower() not in created and namespace.find(target) is None:
+            if target is not None and target.lower() not in coming and namespace.find(target) is None:
                 raise ConfigurationError(
                     f"{field} of the {description.kind} {description.name!r} is {target!r}, which neither exists nor "
                     "is in the configuration"
@@ -77,3 +97,89 @@ def _create_subscription(namespace: Namespace, settings: SubscriptionSettings) -
     for rule in settings.rules or []:
         rule.created_at_ms = namespace.now_ms
     namespace.create_subscription(description, settings.rules)
+
+
+# --- what has changed -----------------------------------------------------------------------------------------------
+
+
+class Change:
+    """An entity that is to become what the file says: another description, or other rules, or both."""
+
+    def __init__(
+        self, entity: Queue, description: QueueDescription | None, names: list[str], rules: list[Rule]
+    ) -> None:
+        self.entity = entity
+        self.description = description
+        self.names = names
+        self.rules = rules
+
+
+def find_changes(namespace: Namespace, settings: NamespaceSettings) -> list[Change]:
+    """Where existing entities differ from what is written down. Settings that the file does not have stay as they are.
+
+    Raises ConfigurationError for what cannot be changed, or cannot be at all.
+    """
+    descriptions = [*settings.queues, *[topic.description for topic in settings.topics]]
+    forwarding = [one for one in descriptions if not isinstance(one, TopicDescription)]
+    forwarding += [one.description for one in _subscriptions(settings)]
+    _check_targets(namespace, settings, forwarding)
+    changes = [_change(namespace, one, settings, []) for one in descriptions if not _is_missing(namespace, one)]
+    changes += [_change(namespace, one.description, settings, one.rules or []) for one in _subscriptions(settings)]
+    return [one for one in changes if one is not None]
+
+
+def _change(
+    namespace: Namespace, wanted: QueueDescription, settings: NamespaceSettings, rules: list[Rule]
+) -> Change | None:
+    entity = namespace.find_any(wanted.name)
+    if entity is None:
+        return None
+    before, after = entity.description.stored_fields(), wanted.stored_fields()
+    given = settings.given.get(wanted.name.lower(), frozenset()) - _NO_SETTINGS
+    names = sorted(name for name in given if before.get(name) != after.get(name))
+    for name in _FIXED:
+        if name in names:
+            raise ConfigurationError(
+                f"{name} of the {wanted.kind} {entity.name!r} is {before[name]!r} and cannot be changed to "
+                f"{after[name]!r}: delete the {wanted.kind} first, or take the setting back"
+            )
+    changed_rules = [rule for rule in rules if _is_changed(entity, rule)]
+    if not names and not changed_rules:
+        return None
+    try:
+        # An empty list takes the rules back; without one they would stay.
+        fields = {**before, **{name: after.get(name, []) for name in names}}
+        description = description_of(wanted.kind, fields) if names else None
+    except ArgumentError as error:
+        raise ConfigurationError(f"the {wanted.kind} {entity.name!r}: {error}") from error
+    return Change(entity, description, names, changed_rules)
+
+
+def _is_changed(entity: Queue, rule: Rule) -> bool:
+    assert isinstance(entity, Subscription)
+    existing = entity.rules.get(rule.name.lower())
+    return existing is None or existing.to_fields() != rule.to_fields()
+
+
+def update_changed(namespace: Namespace, changes: list[Change]) -> list[str]:
+    """Make the changes, and say so. What they forward to is there by now."""
+    done: list[str] = []
+    for change in changes:
+        entity = change.entity
+        title = f"the {entity.description.kind} {entity.name}"
+        if change.description is not None:
+            namespace.update_queue(entity, change.description)
+            done.append(f"updated {title}: {', '.join(change.names)}")
+        for rule in change.rules:
+            assert isinstance(entity, Subscription)
+            done.append(f"{_put_rule(namespace, entity, rule)} the rule {rule.name} of {title}")
+    return done
+
+
+def _put_rule(namespace: Namespace, subscription: Subscription, rule: Rule) -> str:
+    if rule.name.lower() in subscription.rules:
+        subscription.replace_rule(rule)
+        return "updated"
+    rule.created_at_ms = namespace.now_ms
+    subscription.add_rule(rule)
+    return "created"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tandem.config.configuration import Configuration, SubscriptionSettings, TopicSettings
+from tandem.config.configuration import Configuration, NamespaceSettings, SubscriptionSettings, TopicSettings
 from tandem.config.values import (
+    Misplaced,
     as_list,
     as_object,
     as_text,
     check_names,
+    check_namespaces,
     named,
     require_known,
     require_namespace_name,
@@ -17,11 +19,14 @@ from tandem.config.values import (
 from tandem.engine.description import QueueDescription
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic_description import TopicDescription
-from tandem.errors import ConfigurationError
+from tandem.errors import ArgumentError
 from tandem.management.durations import parse_duration_ms
 from tandem.management.rule_lists import read_rules
 
 __all__ = ["from_emulator"]
+
+# Which settings are written down, by the path of the entity in lower case.
+Given = dict[str, frozenset[str]]
 
 # The properties of entities, with the field that each becomes. Those that end in _ms are durations.
 _FIELDS: Final = {
@@ -61,43 +66,65 @@ _CORRELATION_FIELDS: Final = {
 }
 
 
+# How the file spells what an error calls by its name in Tandem.
+_SPELLINGS: Final = {field: f"Properties.{name}" for name, field in _FIELDS.items()} | {"name": "Name"}
+
+
+def _spelling(field: str) -> str:
+    return _SPELLINGS.get(field, field)
+
+
 def from_emulator(value: object) -> Configuration:
     user_config = as_object(as_object(value, "the file").get("UserConfig"), "UserConfig")
-    namespaces = as_list(user_config, "Namespaces", "UserConfig.")
-    if len(namespaces) != 1:
-        raise ConfigurationError(f"UserConfig.Namespaces has {len(namespaces)} entries; a broker serves exactly one")
-    where, only = namespaces[0]
-    namespace = as_object(only, where)
+    namespaces = [_namespace(one, where) for where, one in as_list(user_config, "Namespaces", "UserConfig.")]
+    check_namespaces(namespaces, "UserConfig.Namespaces", str.capitalize)
+    for number, namespace in enumerate(namespaces[1:], start=1):
+        if namespace.name is None:
+            where = f"UserConfig.Namespaces[{number}]"
+            raise Misplaced(where, f"{where}.Name is missing: it is how clients find it")
+    return Configuration(default=namespaces[0], further=namespaces[1:])
+
+
+def _namespace(value: object, where: str) -> NamespaceSettings:
+    namespace = as_object(value, where)
     name = namespace.get("Name")
     if name is not None:
         require_namespace_name(as_text(name, f"{where}.Name"), f"{where}.Name")
-    queues = [_queue(one, place) for place, one in as_list(namespace, "Queues", f"{where}.")]
-    topics = [_topic(one, place) for place, one in as_list(namespace, "Topics", f"{where}.")]
-    check_names(queues, topics)
-    return Configuration(namespace=name, queues=queues, topics=topics)
+    settings = NamespaceSettings(name)
+    for place, one in as_list(namespace, "Queues", f"{where}."):
+        settings.queues.append(_queue(one, place, settings.given))
+    for place, one in as_list(namespace, "Topics", f"{where}."):
+        settings.topics.append(_topic(one, place, settings.given))
+    check_names(settings, f"{where}.", str.capitalize)
+    return settings
 
 
-def _queue(value: object, where: str) -> QueueDescription:
+def _queue(value: object, where: str, given: Given) -> QueueDescription:
     fields = _entity_fields(as_object(value, where), where, "queue", QueueDescription("defaults"))
-    with named(where):
-        return QueueDescription.from_fields(fields)
+    with named(where, _spelling):
+        description = QueueDescription.from_fields(fields)
+    given[description.name.lower()] = frozenset(fields)
+    return description
 
 
-def _topic(value: object, where: str) -> TopicSettings:
+def _topic(value: object, where: str, given: Given) -> TopicSettings:
     topic = as_object(value, where)
     fields = _entity_fields(topic, where, "topic", TopicDescription("defaults"))
-    with named(where):
+    with named(where, _spelling):
         description = TopicDescription.from_fields(fields)
+    given[description.name.lower()] = frozenset(fields)
     subscriptions = as_list(topic, "Subscriptions", f"{where}.")
-    return TopicSettings(description, [_subscription(description.name, one, place) for place, one in subscriptions])
+    settings = [_subscription(description.name, one, place, given) for place, one in subscriptions]
+    return TopicSettings(description, settings)
 
 
-def _subscription(topic: str, value: object, where: str) -> SubscriptionSettings:
+def _subscription(topic: str, value: object, where: str, given: Given) -> SubscriptionSettings:
     subscription = as_object(value, where)
     defaults = SubscriptionDescription("topic", "defaults")
     fields = _entity_fields(subscription, where, "subscription", defaults)
-    with named(where):
+    with named(where, _spelling):
         description = SubscriptionDescription.from_fields({"topic_name": topic, **fields})
+    given[description.name.lower()] = frozenset(fields)
     rules = [_rule(one, place) for place, one in as_list(subscription, "Rules", f"{where}.")]
     with named(where):
         # Without rules it gets everything, as in the emulator.
@@ -107,12 +134,20 @@ def _subscription(topic: str, value: object, where: str) -> SubscriptionSettings
 def _entity_fields(entity: dict[str, Any], where: str, noun: str, defaults: QueueDescription) -> dict[str, object]:
     fields: dict[str, object] = {"name": as_text(entity.get("Name"), f"{where}.Name")}
     known = defaults.to_fields()
-    for key, given in as_object(entity.get("Properties") or {}, f"{where}.Properties").items():
+    for key, value in as_object(entity.get("Properties") or {}, f"{where}.Properties").items():
         target = _FIELDS.get(key)
         place = f"{where}.Properties.{key}"
         if target is None or target not in known:
-            raise ConfigurationError(f"{place} is not a property of a {noun}")
-        fields[target] = parse_duration_ms(as_text(given, place), place) if target.endswith("_ms") else given
+            allowed = ", ".join(name for name, field in _FIELDS.items() if field in known)
+            raise Misplaced(place, f"{place} is not a property of a {noun}; those are {allowed}")
+        if target.endswith("_ms"):
+            text = as_text(value, place)
+            try:
+                fields[target] = parse_duration_ms(text, place)
+            except ArgumentError as error:
+                raise Misplaced(place, str(error)) from error
+        else:
+            fields[target] = value
     return fields
 
 
@@ -140,7 +175,8 @@ def _filter(properties: dict[str, Any], where: str) -> dict[str, object]:
     if kind == "Sql":
         return {"kind": "sql", "expression": _sql_expression(properties.get("SqlFilter"), f"{where}.SqlFilter")}
     if kind != "Correlation":
-        raise ConfigurationError(f"{where}.FilterType is {kind!r:.80}; it must be one of {', '.join(_FILTER_TYPES)}")
+        place = f"{where}.FilterType"
+        raise Misplaced(place, f"{place} is {kind!r:.80}; it must be one of {', '.join(_FILTER_TYPES)}")
     where = f"{where}.CorrelationFilter"
     wanted = as_object(properties.get("CorrelationFilter"), where)
     require_known(wanted, tuple(_CORRELATION_FIELDS), f"{where}.")

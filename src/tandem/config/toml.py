@@ -14,6 +14,21 @@ name = "prices"
 [[topics.subscriptions]]
 name = "europe"
 rules = [{ name = "eu", filter = { kind = "sql", expression = "region = 'eu'" } }]
+
+[[authorization_rules]]
+name = "readers"
+rights = ["Listen"]
+
+A broker with several namespaces has a table for each; the first is the default one:
+
+[[namespace]]
+name = "sales"
+
+[[namespace.queues]]
+name = "orders"
+
+[[namespace]]
+name = "support"
 """
 
 from __future__ import annotations
@@ -21,13 +36,17 @@ from __future__ import annotations
 import datetime
 from typing import Any, Final
 
-from tandem.config.configuration import Configuration, SubscriptionSettings, TopicSettings
+from tandem.config.configuration import Configuration, NamespaceSettings, SubscriptionSettings, TopicSettings
 from tandem.config.values import (
     MAX_PORT,
+    Misplaced,
     as_list,
     as_object,
+    as_text,
     as_whole_number,
     check_names,
+    check_namespaces,
+    key_settings,
     named,
     require_known,
     require_namespace_name,
@@ -35,7 +54,6 @@ from tandem.config.values import (
 from tandem.engine.description import QueueDescription
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic_description import TopicDescription
-from tandem.errors import ConfigurationError
 from tandem.management.rule_lists import read_rules
 from tandem.rules.values import DateTime, rule_value
 
@@ -44,29 +62,71 @@ __all__ = ["MAX_CREDITS_PER_SECOND", "from_toml"]
 # Credits. Beyond what any machine can do, a limit limits nothing. Service: 1,000 for each namespace (Standard).
 MAX_CREDITS_PER_SECOND: Final = 1_000_000_000
 
-_SETTINGS: Final = ("namespace", "host", "port", "http_port", "tls", "credits_per_second", "queues", "topics")
+_ENTITIES: Final = ("queues", "topics", "authorization_rules")
+_SETTINGS: Final = ("namespace", "host", "port", "http_port", "tls", "credits_per_second", *_ENTITIES)
 
 
 def from_toml(value: dict[str, Any]) -> Configuration:
     require_known(value, _SETTINGS, "")
-    for key in ("namespace", "host", "tls"):
+    for key in ("host", "tls"):
         if key in value and not isinstance(value[key], str):
-            raise ConfigurationError(f"{key} must be a text, got {value[key]!r:.80}")
-    if "namespace" in value:
-        require_namespace_name(value["namespace"], "namespace")
-    queues = [_queue(one, where) for where, one in as_list(value, "queues", "")]
-    topics = [_topic(one, where) for where, one in as_list(value, "topics", "")]
-    check_names(queues, topics)
+            raise Misplaced(key, f"{key} must be a text, got {value[key]!r:.80}")
+    default, *further = _namespaces(value)
     return Configuration(
-        namespace=value.get("namespace"),
+        default=default,
+        further=further,
         host=value.get("host"),
         port=as_whole_number(value, "port", 0, MAX_PORT),
         http_port=as_whole_number(value, "http_port", 0, MAX_PORT),
         tls=value.get("tls"),
         credits_per_second=as_whole_number(value, "credits_per_second", 1, MAX_CREDITS_PER_SECOND),
-        queues=queues,
-        topics=topics,
     )
+
+
+def _namespaces(value: dict[str, Any]) -> list[NamespaceSettings]:
+    name = value.get("namespace")
+    if not isinstance(name, list):
+        if name is not None:
+            require_namespace_name(as_text(name, "namespace"), "namespace")
+        namespaces = [_namespace(name, value, "")]
+    else:
+        for key in _ENTITIES:
+            if key in value:
+                raise Misplaced(key, f"{key} must be in one of the namespaces, as [[namespace.{key}]]")
+        namespaces = [_named_namespace(one, where) for where, one in as_list(value, "namespace", "")]
+    check_namespaces(namespaces, "namespace")
+    return namespaces
+
+
+def _named_namespace(value: object, where: str) -> NamespaceSettings:
+    fields = as_object(value, where)
+    require_known(fields, ("name", *_ENTITIES), f"{where}.")
+    name = as_text(fields.get("name"), f"{where}.name")
+    require_namespace_name(name, f"{where}.name")
+    return _namespace(name, fields, f"{where}.")
+
+
+def _namespace(name: str | None, value: dict[str, Any], prefix: str) -> NamespaceSettings:
+    settings = NamespaceSettings(
+        name,
+        queues=[_queue(one, where) for where, one in as_list(value, "queues", prefix)],
+        topics=[_topic(one, where) for where, one in as_list(value, "topics", prefix)],
+        authorization_rules=[key_settings(one, where) for where, one in as_list(value, "authorization_rules", prefix)],
+    )
+    check_names(settings, prefix)
+    _note_given(settings, value)
+    return settings
+
+
+def _note_given(settings: NamespaceSettings, value: dict[str, Any]) -> None:
+    """Everything was judged before: each description has its table, in the same order."""
+    given = settings.given
+    for queue, fields in zip(settings.queues, value.get("queues") or [], strict=True):
+        given[queue.name.lower()] = frozenset(fields)
+    for topic, fields in zip(settings.topics, value.get("topics") or [], strict=True):
+        given[topic.description.name.lower()] = frozenset(fields)
+        for subscription, inner in zip(topic.subscriptions, fields.get("subscriptions") or [], strict=True):
+            given[subscription.description.name.lower()] = frozenset(inner)
 
 
 def _queue(value: object, where: str) -> QueueDescription:

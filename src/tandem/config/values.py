@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from tandem.config.configuration import TopicSettings
-from tandem.engine.description import QueueDescription
+from tandem.auth.keys import MAX_RULES_PER_SCOPE, AuthorizationRule
+from tandem.config.configuration import KeySettings, NamespaceSettings
 from tandem.errors import ArgumentError, ConfigurationError
 
 __all__ = [
+    "MAX_NAMESPACES",
     "MAX_PORT",
+    "Misplaced",
     "as_list",
     "as_object",
     "as_text",
     "as_whole_number",
     "check_names",
+    "check_namespaces",
+    "key_settings",
     "named",
     "require_known",
     "require_namespace_name",
@@ -25,14 +29,29 @@ __all__ = [
 
 MAX_PORT: Final = 65_535
 
+# Namespaces of one broker. Each has a store of its own, with its files and its memory.
+MAX_NAMESPACES: Final = 50
+
 # As in the cloud service, where it is the first label of a host name; the service wants at least 6 characters.
 _NAMESPACE_NAME: Final = re.compile(r"[A-Za-z](?:[A-Za-z0-9-]{0,48}[A-Za-z0-9])?")
+
+# In place of a key that is not given, while the rest of its rule is judged.
+_ANY_KEY: Final = "-"
+
+
+class Misplaced(ConfigurationError):
+    """Something in a configuration that cannot be, and where it stands: `queues[0].name`."""
+
+    def __init__(self, place: str, text: str) -> None:
+        super().__init__(text)
+        self.place = place
 
 
 def require_namespace_name(name: str, setting: str) -> None:
     if _NAMESPACE_NAME.fullmatch(name) is None:
-        raise ConfigurationError(
-            f"{setting} is {name!r:.80}; allowed are up to 50 letters, digits and '-', a letter first and no '-' last"
+        raise Misplaced(
+            setting,
+            f"{setting} is {name!r:.80}; allowed are up to 50 letters, digits and '-', a letter first and no '-' last",
         )
 
 
@@ -40,7 +59,7 @@ def require_known(value: dict[str, Any], allowed: tuple[str, ...], where: str) -
     """Refuse a key that nobody would read: it is a slip of the finger, or a setting of something else."""
     for key in value:
         if key not in allowed:
-            raise ConfigurationError(f"{where}{key} is not a setting; those are {', '.join(allowed)}")
+            raise Misplaced(f"{where}{key}", f"{where}{key} is not a setting; those are {', '.join(allowed)}")
 
 
 def as_whole_number(value: dict[str, Any], key: str, least: int, most: int) -> int | None:
@@ -49,7 +68,7 @@ def as_whole_number(value: dict[str, Any], key: str, least: int, most: int) -> i
         return None
     # A bool is an int in Python, and is none here.
     if not isinstance(number, int) or isinstance(number, bool) or not least <= number <= most:
-        raise ConfigurationError(f"{key} is {number!r:.80}; it must be a whole number from {least:,} to {most:,}")
+        raise Misplaced(key, f"{key} is {number!r:.80}; it must be a whole number from {least:,} to {most:,}")
     return number
 
 
@@ -60,42 +79,78 @@ def as_list(value: dict[str, Any], key: str, prefix: str) -> list[tuple[str, Any
     if found is None:
         return []
     if not isinstance(found, list):
-        raise ConfigurationError(f"{prefix}{key} must be a list")
+        raise Misplaced(f"{prefix}{key}", f"{prefix}{key} must be a list")
     return [(f"{prefix}{key}[{number}]", one) for number, one in enumerate(found)]
 
 
 def as_object(value: object, where: str) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise ConfigurationError(f"{where} must be an object with named values")
+        raise Misplaced(where, f"{where} must be an object with named values")
     return value
 
 
 def as_text(value: object, where: str) -> str:
     if not isinstance(value, str):
-        raise ConfigurationError(f"{where} must be a text")
+        raise Misplaced(where, f"{where} must be a text")
     return value
 
 
 @contextlib.contextmanager
-def named(where: str) -> Iterator[None]:
-    """What is wrong inside is an error that names the place."""
+def named(where: str, spelling: Callable[[str], str] = str) -> Iterator[None]:
+    """What is wrong inside is an error that names the place.
+
+    It begins with the name of the setting, as everywhere in Tandem; `spelling` is how the file writes that.
+    """
     try:
         yield
     except ArgumentError as error:
-        raise ConfigurationError(f"{where}: {error}") from error
+        text = str(error)
+        setting = re.split(r"[\s:]", text, maxsplit=1)[0]
+        raise Misplaced(f"{where}.{spelling(setting)}", f"{where}: {text}") from error
 
 
-def check_names(queues: list[QueueDescription], topics: list[TopicSettings]) -> None:
+def key_settings(value: object, where: str) -> KeySettings:
+    """A shared access rule of a namespace."""
+    fields = as_object(value, where)
+    require_known(fields, ("name", "rights", "primary_key", "secondary_key"), f"{where}.")
+    keys = {key: fields[key] for key in ("primary_key", "secondary_key") if fields.get(key)}
+    try:
+        rule = AuthorizationRule.from_dict({"primary_key": _ANY_KEY, **fields, "scope": ""})
+    except ConfigurationError as error:
+        raise Misplaced(where, f"{where}: {error}") from error
+    return KeySettings(rule.name, rule.rights, keys.get("primary_key"), keys.get("secondary_key"))
+
+
+def check_names(settings: NamespaceSettings, prefix: str, spelling: Callable[[str], str] = str) -> None:
     """Refuse two entities of one name. Queues and topics share theirs, and case does not count."""
-    _require_different("queue or topic", [one.name for one in queues] + [one.description.name for one in topics])
-    for topic in topics:
-        names = [one.description.subscription_name for one in topic.subscriptions]
-        _require_different(f"subscription of {topic.description.name!r}", names)
+    queues = [(f"{spelling('queues')}[{number}]", one.name) for number, one in enumerate(settings.queues)]
+    topics = [(f"{spelling('topics')}[{number}]", one.description.name) for number, one in enumerate(settings.topics)]
+    _require_different("queue or topic", [(f"{prefix}{place}", name) for place, name in queues + topics], spelling)
+    for (place, name), topic in zip(topics, settings.topics, strict=True):
+        names = [
+            (f"{prefix}{place}.{spelling('subscriptions')}[{number}]", one.description.subscription_name)
+            for number, one in enumerate(topic.subscriptions)
+        ]
+        _require_different(f"subscription of {name!r}", names, spelling)
+    rules = [
+        (f"{prefix}authorization_rules[{number}]", one.name) for number, one in enumerate(settings.authorization_rules)
+    ]
+    if len(rules) > MAX_RULES_PER_SCOPE:
+        place = f"{prefix}authorization_rules"
+        raise Misplaced(place, f"{place} has {len(rules)} rules; allowed are {MAX_RULES_PER_SCOPE}")
+    _require_different("authorization rule", rules, spelling)
 
 
-def _require_different(noun: str, names: list[str]) -> None:
+def check_namespaces(namespaces: list[NamespaceSettings], where: str, spelling: Callable[[str], str] = str) -> None:
+    if not 1 <= len(namespaces) <= MAX_NAMESPACES:
+        raise Misplaced(where, f"{where} has {len(namespaces)} entries; allowed are 1 to {MAX_NAMESPACES}")
+    names = [(f"{where}[{number}]", one.name) for number, one in enumerate(namespaces) if one.name is not None]
+    _require_different("namespace", names, spelling)
+
+
+def _require_different(noun: str, places: list[tuple[str, str]], spelling: Callable[[str], str]) -> None:
     seen: set[str] = set()
-    for name in names:
+    for place, name in places:
         if name.lower() in seen:
-            raise ConfigurationError(f"the {noun} {name!r} is there twice")
+            raise Misplaced(f"{place}.{spelling('name')}", f"the {noun} {name!r} is there twice")
         seen.add(name.lower())

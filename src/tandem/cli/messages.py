@@ -1,0 +1,201 @@
+"""Messages as commands show them: as JSON, one object to a line, or as a table.
+
+The broker's JSON API and a receiver's link give the same names to the same things, so that a script can read from
+either.
+"""
+
+from __future__ import annotations
+
+import base64
+import decimal
+import json
+import uuid
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from tandem.cli.entities import moment_text
+from tandem.cli.output import neutral, print_table
+
+if TYPE_CHECKING:
+    from tandem.amqp import Message
+
+__all__ = ["MessageFields", "body_bytes", "fields_of", "print_messages"]
+
+Part = TypeVar("Part")
+
+# The properties of one message by name.
+MessageFields = dict[str, Any]
+
+# Characters. What a table shows of a body, and of the application properties.
+_PREVIEW_CHARACTERS: Final = 200
+
+# Bytes. What a table shows of a body that is no text.
+_PREVIEW_BYTES: Final = 32
+
+# Of a table: heading and field. A column in which nothing stands is left out.
+_COLUMNS: Final = {
+    "sequence": "sequence_number",
+    "message id": "message_id",
+    "label": "label",
+    "session": "session_id",
+    "deliveries": "delivery_count",
+    "enqueued": "enqueued_time_ms",
+    "scheduled for": "scheduled_enqueue_time_ms",
+    "reason": "dead_letter_reason",
+    "properties": "application_properties",
+    "body": "body",
+    "unreadable": "unreadable",
+}
+_NUMBERS: Final = ("sequence", "deliveries")
+_UNBROKEN: Final = ("enqueued", "scheduled for")
+
+
+# --- as JSON --------------------------------------------------------------------------------------------------------
+
+
+def fields_of(message: Message) -> MessageFields:
+    """A message that was received. What of it is no AMQP is left out, and told as `unreadable`."""
+    from tandem.amqp.message import Header, Properties
+
+    complaints: list[str] = []
+    header = _read(lambda: message.header, complaints) or Header()
+    properties = _read(lambda: message.properties, complaints) or Properties()
+    annotations = _read(lambda: message.message_annotations, complaints) or {}
+    user = _read(lambda: message.application_properties, complaints) or {}
+    body, encoding = _read(lambda: _body(message), complaints) or (b"", None)
+    enqueued_time_ms, ttl_ms = annotations.get("x-opt-enqueued-time"), header.ttl_ms
+    return {
+        "sequence_number": annotations.get("x-opt-sequence-number"),
+        "message_id": _identifier(properties.message_id),
+        "label": properties.subject,
+        "content_type": properties.content_type,
+        "correlation_id": _identifier(properties.correlation_id),
+        "session_id": properties.group_id,
+        "to": properties.to,
+        "reply_to": properties.reply_to,
+        "enqueued_time_ms": enqueued_time_ms,
+        "expires_at_ms": enqueued_time_ms + ttl_ms if isinstance(enqueued_time_ms, int) and ttl_ms else None,
+        "time_to_live_ms": ttl_ms,
+        "locked_until_ms": annotations.get("x-opt-locked-until"),
+        "delivery_count": header.delivery_count,
+        "size_in_bytes": len(message.payload),
+        "application_properties": {name: _plain(value) for name, value in user.items()},
+        "dead_letter_reason": _optional_text(user.get("DeadLetterReason")),
+        "dead_letter_error_description": _optional_text(user.get("DeadLetterErrorDescription")),
+        "dead_letter_source": annotations.get("x-opt-deadletter-source"),
+        "body_size_in_bytes": len(body),
+        **_body_fields(body, encoding),
+        "unreadable": "; ".join(complaints) or None,
+    }
+
+
+def _read(part: Callable[[], Part], complaints: list[str]) -> Part | None:
+    from tandem.errors import DecodeError
+
+    try:
+        return part()
+    except DecodeError as error:
+        complaints.append(str(error))
+        return None
+
+
+def _plain(value: object) -> object:
+    """A value that JSON has, or an object of one entry that names its type, as in rules: {"uuid": "..."}."""
+    from tandem.rules.values import DateTime, TimeSpan, rule_value
+
+    value = rule_value(value)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, DateTime):
+        return {"datetime": value.ticks}
+    if isinstance(value, TimeSpan):
+        return {"timespan": value.ticks}
+    if isinstance(value, bytes):
+        return {"binary": value.hex()}
+    if isinstance(value, (uuid.UUID, decimal.Decimal)):
+        return {type(value).__name__.lower(): str(value)}
+    return str(value)
+
+
+def _identifier(value: object) -> str | None:
+    """AMQP has four types for the ids of messages."""
+    return None if value is None else value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _optional_text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+def body_bytes(message: Message) -> bytes:
+    """The bytes of a data section; a text in UTF-8; any other value as JSON."""
+    return _body(message)[0]
+
+
+def _body(message: Message) -> tuple[bytes, str | None]:
+    """Its bytes and, if these are no text of the sender, how they came about."""
+    data = message.data
+    if data is not None:
+        return data, None
+    value = message.sequence if message.value is None else message.value
+    if value is None:
+        return b"", None
+    if isinstance(value, (bytes, str)):
+        return value if isinstance(value, bytes) else value.encode(errors="replace"), None
+    return json.dumps(value, default=_plain).encode(), "json"
+
+
+def _body_fields(body: bytes, encoding: str | None) -> MessageFields:
+    try:
+        return {"body": body.decode(), "body_encoding": encoding or "text"}
+    except UnicodeDecodeError:
+        return {"body": base64.b64encode(body).decode(), "body_encoding": "base64"}
+
+
+# --- as a table -----------------------------------------------------------------------------------------------------
+
+
+def print_messages(messages: Sequence[MessageFields]) -> None:
+    rows = [{heading: _cell(message, field) for heading, field in _COLUMNS.items()} for message in messages]
+    headings = [heading for heading in _COLUMNS if heading == "body" or any(row[heading] for row in rows)]
+    print_table(headings, [[row[heading] for heading in headings] for row in rows], _NUMBERS, _UNBROKEN)
+
+
+def _cell(message: MessageFields, field: str) -> str:
+    value = message.get(field)
+    # Most messages were delivered for the first time, which needs no column.
+    if value is None or (field == "delivery_count" and not value):
+        return ""
+    if field == "body":
+        return _body_text(value, message.get("body_encoding"))
+    if field == "application_properties":
+        # The reason of a dead letter is one of them, and has a column of its own.
+        shown = {name: one for name, one in value.items() if name != "DeadLetterReason"}
+        return _cut(", ".join(f"{neutral(name)}={_value_text(one)}" for name, one in shown.items()))
+    if field.endswith("_time_ms"):
+        # Without the zone, for which a table has little room: everything of a broker is in UTC.
+        return moment_text(value).removesuffix(" UTC")
+    return neutral(str(value))
+
+
+def _value_text(value: object) -> str:
+    """As people write it, if it is a type that rules know."""
+    from tandem.engine.rule import typed_values
+    from tandem.errors import ArgumentError
+
+    try:
+        value = typed_values("value", {"value": {"": value}})[""]
+    except ArgumentError:
+        return neutral(json.dumps(value))
+    return neutral(value.hex() if isinstance(value, bytes) else str(value))
+
+
+def _body_text(body: str, encoding: str | None) -> str:
+    if encoding != "base64":
+        return _cut(neutral(body))
+    octets = base64.b64decode(body)
+    more = "…" if len(octets) > _PREVIEW_BYTES else ""
+    return f"{len(octets):,} bytes: {octets[:_PREVIEW_BYTES].hex(' ')}{more}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _PREVIEW_CHARACTERS else f"{text[:_PREVIEW_CHARACTERS]}…"

@@ -1,0 +1,117 @@
+"""What commands print: tables, JSON, progress; and texts of others, so that they cannot drive a terminal."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import unicodedata
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Final
+
+import typer
+
+from tandem.cli.failure import CommandFailed
+
+__all__ = ["Advance", "confirm", "is_terminal", "neutral", "neutral_lines", "print_json", "print_table", "progress"]
+
+# Unicode's categories of characters that a terminal may act upon, or that change what is shown around them: control
+# characters, among them the one that begins every escape sequence, changes of the writing direction, lone surrogates,
+# characters without a meaning, and separators of lines.
+_UNSAFE_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+# Joins emoji, and does nothing else.
+_JOINER: Final = "\u200d"
+
+_NAMED: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+# --- texts of others ------------------------------------------------------------------------------------------------
+
+
+def neutral(text: str) -> str:
+    """A text on one line, with what could drive a terminal written out: `\\x1b[2J` clears no screen."""
+    # Most texts have nothing of the kind, and this is quick to see.
+    return text if text.isprintable() else "".join(map(_shown, text))
+
+
+def neutral_lines(text: str) -> str:
+    """The same for a text that may have several lines."""
+    return "\n".join("\t".join(map(neutral, line.split("\t"))) for line in text.split("\n"))
+
+
+def _shown(character: str) -> str:
+    if character == _JOINER or unicodedata.category(character) not in _UNSAFE_CATEGORIES:
+        return character
+    code = ord(character)
+    if character in _NAMED:
+        return _NAMED[character]
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+# --- on the standard output -----------------------------------------------------------------------------------------
+
+
+def print_json(value: object) -> None:
+    """On one line, in ASCII: whatever a text in it holds cannot drive a terminal."""
+    typer.echo(json.dumps(value))
+
+
+def print_table(
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    numbers: Collection[str] = (),
+    unbroken: Collection[str] = (),
+    *,
+    has_header: bool = True,
+) -> None:
+    """Columns as wide as the terminal allows; those headed as in `numbers` keep to the right, and like those in
+    `unbroken` to one line."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, show_header=has_header)
+    for heading in headings:
+        if heading in numbers:
+            table.add_column(heading, justify="right", no_wrap=True)
+        else:
+            table.add_column(heading, overflow="fold", no_wrap=heading in unbroken)
+    for row in rows:
+        table.add_row(*row)
+    # Texts of users may have brackets, which are no markup, and words between colons, which are no emoji.
+    Console(markup=False, emoji=False, highlight=False).print(table)
+
+
+# --- with people ----------------------------------------------------------------------------------------------------
+
+
+def is_terminal() -> bool:
+    """Whether somebody is there to be asked."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def confirm(question: str, is_agreed: bool) -> None:
+    """Ask before something cannot be undone. A script is not asked: it has --yes, or is refused."""
+    if is_agreed:
+        return
+    if not is_terminal():
+        raise CommandFailed(f"{question} Give --yes to say so.")
+    typer.confirm(question, abort=True)
+
+
+# Told how much is done and, once that is known, of how much.
+Advance = Callable[[int, int | None], object]
+
+
+@contextlib.contextmanager
+def progress(description: str, total: int | None, is_quiet: bool = False) -> Iterator[Advance]:
+    """A bar on the standard error, since scripts read the standard output; none if that is no terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    is_hidden = is_quiet or not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=is_hidden) as bar:
+        task = bar.add_task(description, total=total)
+        yield lambda done, of: bar.update(task, completed=done, total=of)

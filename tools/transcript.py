@@ -1,0 +1,174 @@
+"""Write docs/start/first-minutes.md by doing what it tells, or with --check say whether it is out of date.
+
+Each command of `PAGE` is run against a broker on free ports in a folder of its own, and what it prints is written below
+it. What differs from run to run (ports, times, keys) is replaced by something of the same width.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from tandem.cli import main as tandem
+from tandem.testing.broker import Broker
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+TARGET: Final = ROOT / "docs" / "start" / "first-minutes.md"
+
+# Columns of the terminal for which tables are laid out.
+COLUMNS: Final = 100
+
+# Lines that begin with a dollar are commands of one's own; all others are the page.
+PAGE: Final = """\
+<!-- Written by `python -m tools.transcript`, which runs all of this: change that, not this page. -->
+
+# First minutes
+
+A broker, a queue, a few messages: what you type, and what comes back. After `make setup` the command is
+`.venv/bin/tandem`.
+
+## Start a broker
+
+`--dev` uses the key of the official emulator, which everybody knows: for development only.
+
+$ tandem serve --dev &
+
+Both ports speak AMQP, TLS, HTTP and WebSocket, and everything is kept in `./tandem-data`. Commands find a broker that
+was started like this by themselves; for another one, `TANDEM_CONNECTION_STRING` says where it is, and with which key.
+
+## Send and receive
+
+$ tandem queue create orders --max-delivery-count 3
+$ tandem send orders "a table, four chairs" --message-id order-1 --property amount:int=1200
+$ tandem send orders "a lamp" --message-id order-2 --property amount:int=80
+$ tandem peek orders
+$ tandem receive orders
+
+The message was printed, and then completed: it is gone. `--abandon` gives it back instead, `--json` prints one object
+to a line for scripts, and `--body-only` nothing but the body, to pipe it on. Whatever a body holds, it cannot drive
+your terminal.
+
+$ tandem queue list
+
+## When a message cannot be processed
+
+It becomes a dead letter: set aside with the reason, by a receiver or after too many deliveries.
+
+$ tandem receive orders --dead-letter --reason "no lamps left" --body-only
+$ tandem dead-letter list orders
+$ tandem dead-letter resubmit orders --dry-run
+$ tandem dead-letter resubmit orders --where "amount < 100"
+$ tandem purge orders --yes
+
+## Topics, subscriptions and rules
+
+Each subscription of a topic gets a copy of the messages that its rules select.
+
+$ tandem topic create prices
+$ tandem subscription create prices europe
+$ tandem rule create prices europe eu --sql "region IN ('de', 'at', 'fr')" --action "SET currency = 'EUR'"
+$ tandem rule delete prices europe '$Default'
+$ tandem send prices "42.00" --property region=de
+$ tandem send prices "50.00" --property region=us
+$ tandem receive prices/Subscriptions/europe --max 10 --body-only
+
+Why did the second one not come?
+
+$ tandem rule test --topic prices --property region=us
+
+## From your programs
+
+The official Azure SDKs take this line as it is:
+
+$ tandem connection-string --dev
+
+Whoever should only send to one queue gets a rule, and so a key, of its own:
+
+$ tandem key create shop --right Send --entity orders
+
+`tandem --help` lists everything, `tandem COMMAND --help` explains it with examples, and
+`tandem completion bash|zsh|fish` teaches it to your shell. Where to go on: [running a broker](../howto/serve.md),
+[the command line](../reference/command-line.md).
+"""
+
+_REPLACEMENTS: Final = (
+    (re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"), "2026-11-16 09:00:00"),
+    # A random key in base64.
+    (re.compile(r"(?<=SharedAccessKey=)[A-Za-z0-9+/]{43}="), "bm90IGEga2V5LCBhbmQgMzIgYnl0ZXMgb2YgdGV4dCE="),
+)
+
+
+def render() -> str:
+    """The page as it is now."""
+    with tempfile.TemporaryDirectory() as folder, Broker(Path(folder) / "tandem-data") as broker:
+        parts = [_block(broker, lines) if is_commands else "\n".join(lines) for is_commands, lines in _paragraphs()]
+    return "\n".join(parts) + "\n"
+
+
+def _paragraphs() -> Iterator[tuple[bool, list[str]]]:
+    """Runs of lines that are commands, or are not."""
+    lines: list[str] = []
+    for line in PAGE.splitlines():
+        if lines and line.startswith("$ ") != lines[-1].startswith("$ "):
+            yield lines[0].startswith("$ "), lines
+            lines = []
+        lines.append(line)
+    yield lines[0].startswith("$ "), lines
+
+
+def _block(broker: Broker, commands: list[str]) -> str:
+    """Commands with what they print."""
+    parts = ["```console"]
+    for command in commands:
+        parts.append(command)
+        words = shlex.split(command.removeprefix("$ "))
+        # The one that serves is served by the broker that runs already.
+        printed = broker.stdout if words[:2] == ["tandem", "serve"] else _run(words, broker)
+        parts += [line.rstrip() for line in _stable(printed, broker).splitlines()]
+    return "\n".join([*parts, "```"])
+
+
+def _run(words: list[str], broker: Broker) -> str:
+    """A command in this process: that is quicker than a child, and prints the same."""
+    output = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+    arguments, environment = sys.argv, dict(os.environ)
+    sys.argv = words
+    os.environ.update(TANDEM_CONNECTION_STRING=broker.connection_string, COLUMNS=str(COLUMNS), NO_COLOR="1")
+    try:
+        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output), contextlib.suppress(SystemExit):
+            tandem()
+    finally:
+        sys.argv = arguments
+        os.environ.clear()
+        os.environ.update(environment)
+    buffer = output.buffer
+    assert isinstance(buffer, io.BytesIO)
+    return buffer.getvalue().decode()
+
+
+def _stable(printed: str, broker: Broker) -> str:
+    text = printed.replace(f"sb://127.0.0.1:{broker.port}", "sb://localhost:5672")
+    text = text.replace(f":{broker.port}", ":5672").replace(f":{broker.http_port}", ":5300")
+    for pattern, replacement in _REPLACEMENTS:
+        text = pattern.sub(replacement, text)
+    return text
+
+
+def main() -> None:
+    page = render()
+    if "--check" not in sys.argv[1:]:
+        TARGET.write_text(page)
+    elif TARGET.read_text() != page:
+        sys.exit(f"{TARGET.relative_to(ROOT)} is out of date: run `python -m tools.transcript`")
+
+
+if __name__ == "__main__":
+    main()
