@@ -25,7 +25,7 @@ CHECKED := $(foreach path,src tests bench tools examples,\
 # The tests of tandem.amqp: run in both forms, and for the coverage of the interpreted one.
 CORE_TESTS := $(wildcard tests/unit tests/spec tests/fuzz)
 
-.PHONY: help setup check test demo bench fuzz crash simulate coverage coverage-of-mission docs lock peers clean
+.PHONY: help setup check test demo bench fuzz crash simulate schemathesis coverage coverage-of-mission docs lock peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  \1\t/' | expand -t 24
@@ -108,15 +108,24 @@ bench: setup peers ## rates next to RabbitMQ, and of tandem.amqp next to python-
 docs: $(VENV)/.stamp-dev ## write the generated pages of docs/ anew
 	$(PY) -m tools.generate_docs
 
+.venv-schemathesis/.stamp: requirements/schemathesis.txt $(VENV)/.stamp-uv
+	$(UV) venv --quiet --clear .venv-schemathesis
+	$(UV) pip install --quiet --python .venv-schemathesis/bin/python --require-hashes -r requirements/schemathesis.txt
+	touch $@
+
+schemathesis: setup .venv-schemathesis/.stamp ## requests made from the OpenAPI document; N= examples for each operation
+	$(PY) -m tools.schemathesis .venv-schemathesis/bin/schemathesis $(or $(N),50)
+
 lock: $(VENV)/.stamp-uv ## pin the newest versions; UPGRADE= keeps what still satisfies pyproject.toml
 	$(COMPILE_LOCK) $(UPGRADE) --group uv --output-file requirements/uv.txt
 	$(COMPILE_LOCK) $(UPGRADE) pyproject.toml --group dev --output-file requirements/dev.txt
 	$(COMPILE_LOCK) $(UPGRADE) --group fuzz --output-file requirements/fuzz.txt
 	$(COMPILE_LOCK) $(UPGRADE) requirements/peers.in --output-file requirements/peers.txt
+	$(COMPILE_LOCK) $(UPGRADE) requirements/schemathesis.in --output-file requirements/schemathesis.txt
 	@! grep -nE '://' requirements/*.txt || { echo 'a lock names an address: it must hold versions and hashes only' >&2; exit 1; }
 UPGRADE ?= --upgrade
 
 clean: ## remove the environment and everything built
-	rm -rf $(VENV) .venv-peers tests/interop/peers/node_modules tests/compat/node/node_modules build dist htmlcov .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
+	rm -rf $(VENV) .venv-peers .venv-schemathesis tests/interop/peers/node_modules tests/compat/node/node_modules build dist htmlcov .coverage .coverage.* .hypothesis .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
 	find src -name '*.so' -delete -o -name '*.pyd' -delete
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

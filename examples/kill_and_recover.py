@@ -2,15 +2,18 @@
 
     make demo        or        python examples/kill_and_recover.py [--messages 2000]
 
-A producer sends numbered messages, a consumer completes them, both with azure-servicebus as it comes from PyPI. In the
-middle of sending, and again in the middle of receiving, the broker is ended with SIGKILL and started again on the same
-data directory. At the end each message that was acknowledged must have been received, and none that was completed may
-have come again.
+The queue is made and looked at on the command line. A producer sends numbered messages, a consumer completes them, both
+with azure-servicebus as it comes from PyPI. In the middle of sending, and again in the middle of receiving, the broker
+is ended with SIGKILL and started again on the same data directory. At the end each message that was acknowledged must
+have been received, and none that was completed may have come again.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -110,6 +113,15 @@ def run_with_a_kill(broker: Broker, account: Account, title: str, work: threadin
     work.join()
 
 
+def tandem(broker: Broker, command: str) -> None:
+    """A command as a user would type it, and what it prints."""
+    console.print(f"[bold]$ tandem {command}[/]")
+    environment = {**os.environ, "TANDEM_CONNECTION_STRING": broker.connection_string}
+    program = [sys.executable, "-m", "tandem", *command.split()]
+    finished = subprocess.run(program, env=environment, capture_output=True, text=True, check=True)  # noqa: S603 - our own
+    console.print(finished.stdout, markup=False, highlight=False)
+
+
 def report(account: Account) -> bool:
     table = Table(title="Every message accounted for")
     table.add_column("what")
@@ -135,13 +147,16 @@ def main() -> int:
     arguments = parser.parse_args()
     account = Account()
     with tempfile.TemporaryDirectory() as directory, Broker(Path(directory) / "data") as broker:
-        broker.create_queue(QUEUE, lock_duration_ms=5_000, max_delivery_count=100, requires_duplicate_detection=True)
         console.print(f"tandem serves {broker.connection_string.split(';', maxsplit=1)[0]}\n")
+        options = "--lock-duration 5s --max-delivery-count 100 --requires-duplicate-detection"
+        tandem(broker, f"queue create {QUEUE} {options}")
         half = arguments.messages // 2
         producer = threading.Thread(target=produce, args=(broker, account, arguments.messages))
         run_with_a_kill(broker, account, f"Sending {arguments.messages:,} messages", producer, half)
         consumer = threading.Thread(target=consume, args=(broker, account))
+        tandem(broker, f"peek {QUEUE} --top 3")
         run_with_a_kill(broker, account, f"Receiving {arguments.messages:,} messages", consumer, half)
+        tandem(broker, "queue list")
     is_sound = report(account)
     console.print("[green]Nothing was lost.[/]" if is_sound else "[red]Messages were lost or came again.[/]")
     return 0 if is_sound else 1
