@@ -68,3 +68,8 @@ def completions(words: str) -> list[str]:
 def test_a_shell_is_offered_commands_options_and_choices() -> None:
     assert completions("tandem dead") == ["dead-letter"]
     assert completions("tandem receive --sub") == ["--sub-queue"]
+
+
+def test_the_package_can_be_run_as_the_command() -> None:
+    finished = subprocess.run([sys.executable, "-m", "tandem", "--version"], capture_output=True, text=True, check=True)
+    assert finished.stdout.startswith("tandem ")

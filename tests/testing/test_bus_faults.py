@@ -9,6 +9,7 @@ import pytest
 
 from tandem.amqp import ACCEPTED, DeliveryState, Message, Rejected
 from tandem.amqp.message import Properties, encode_message
+from tandem.auth import make_token
 from tandem.driver import Client
 from tandem.errors import ProtocolError, QuotaExceeded, RemoteError
 from tandem.management.connection_string import ConnectionString
@@ -152,3 +153,42 @@ async def test_the_next_test_finds_everything_whole(bus: Bus, client: Client) ->
     bus.clean(kept)
     async with await connect(bus) as again:
         assert await (await again.sender("q")).send(MESSAGE) is ACCEPTED
+
+
+@mission("M12")
+async def test_management_fails_and_messages_flow(bus: Bus, client: Client) -> None:
+    bus.create_queue("q")
+    bus.create_queue("whole")
+    sender = await client.sender("q")
+    with bus.break_management("q"):
+        assert ask(bus, "GET", "/q") == 503
+        assert ask(bus, "GET", "/$api/v1/queues/q") == 503
+        assert ask(bus, "GET", "/$api/v1/queues/whole") == 200
+        assert await sender.send(MESSAGE) is ACCEPTED
+    assert ask(bus, "GET", "/q") == 200
+    with bus.break_management():
+        assert ask(bus, "PUT", "/$api/v1/queues/new") == 503
+    assert ask(bus, "PUT", "/$api/v1/queues/new") == 201
+
+
+@mission("M12")
+async def test_the_rest_data_plane_meets_what_is_broken_too(bus: Bus) -> None:
+    bus.create_queue("q")
+    with bus.break_sends("q"):
+        assert ask(bus, "POST", "/q/messages") == 503
+    assert ask(bus, "POST", "/q/messages") == 201
+    with bus.break_receives("q"):
+        assert ask(bus, "DELETE", "/q/messages/head?timeout=0") == 503
+    assert ask(bus, "DELETE", "/q/messages/head?timeout=0") == 200
+
+
+def ask(bus: Bus, method: str, path: str) -> int:
+    """The status of one request, with a token for everything."""
+    given = ConnectionString.parse(bus.connection_string)
+    connection = http.client.HTTPConnection(given.host, given.port, timeout=10)
+    token = make_token(f"http://{given.host}:{given.port}/", given.rule_name, given.key, 4_000_000_000)
+    connection.request(method, path, headers={"Authorization": token})
+    response = connection.getresponse()
+    response.read()
+    connection.close()
+    return response.status

@@ -75,6 +75,9 @@ class Gate:
         """Refuse a request whose token does not have the right to an entity; with None any right will do."""
         self.request_count += 1
         require_right(request, entity, right, self._judges())
+        faults = _namespace.get().services.faults
+        if faults is not None:
+            faults.check_path(Right.MANAGE if right is None else right, entity)
 
     def admit_forwarding(self, request: web.Request, fields: Mapping[str, object]) -> None:
         """Who forwards sends. A token for the target is judged if one is there; without one, the usual has to cover

@@ -31,6 +31,7 @@ from aiohttp import web
 
 from tandem.addresses import parse_address
 from tandem.auth import Right
+from tandem.auth.keys import ALL_RIGHTS
 from tandem.clock import SystemClock
 from tandem.driver.loop import new_event_loop
 from tandem.engine.description import QueueDescription
@@ -275,9 +276,13 @@ class Bus:
         """Send receivers away and let none come, at one entity or at all; a topic with its subscriptions."""
         return self._break(Outage(self, Fault(Right.LISTEN, entity, error)))
 
+    def break_management(self, entity: str | None = None, error: type[ProtocolError] = ServerBusy) -> Outage:
+        """Refuse whatever manages entities: administration clients, the JSON API, rules over AMQP. Messages flow."""
+        return self._break(Outage(self, Fault(Right.MANAGE, entity, error)))
+
     def break_everything(self, error: type[ProtocolError] = ServerBusy) -> Outage:
         """Drop every connection, and refuse whatever clients ask for when they come back, over AMQP or HTTP."""
-        return self._break(Outage(self, Fault(Right.SEND | Right.LISTEN | Right.MANAGE, None, error)))
+        return self._break(Outage(self, Fault(ALL_RIGHTS, None, error)))
 
     def restore(self) -> None:
         """Mend all that was broken."""
@@ -298,7 +303,7 @@ class Bus:
             self._set_faults(broker)
             if Right.LISTEN in fault.rights:
                 await broker.perform(lambda namespace: _send_receivers_away(namespace, fault))
-            if Right.MANAGE in fault.rights:
+            if fault.rights == ALL_RIGHTS:
                 await _drop_connections(broker)
 
         self._call(work)
@@ -321,7 +326,7 @@ class Bus:
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         for outage in self._outages:
-            if Right.MANAGE in outage.fault.rights:
+            if outage.fault.rights == ALL_RIGHTS:
                 outage.fault.raise_error(request.path)
         return await handler(request)
 
