@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
-from tandem.cli.serve import DEFAULT_DATA_DIR
 from tandem.config import MAX_PORT, require_namespace_name
 from tandem.errors import ConfigurationError
 from tandem.management.connection_string import DEFAULT_HOST, DEFAULT_PORT, ConnectionString
-from tandem.server.keys import KEYS_NAME, ROOT_RULE_NAME, load_or_make_keys
+from tandem.server.keys import DEFAULT_DATA_DIR, KEYS_NAME, ROOT_RULE_NAME, load_or_make_keys
 
 __all__ = ["connection_string"]
 

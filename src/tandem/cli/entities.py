@@ -17,6 +17,7 @@ from tandem.errors import RemoteError
 from tandem.management.client import BrokerUnreachable, Collection, EntityFields, ManagementClient
 from tandem.management.connection_string import ConnectionString
 from tandem.management.durations import duration_text, parse_duration_ms
+from tandem.server.keys import DEFAULT_DATA_DIR, KEYS_NAME, ROOT_RULE_NAME, load_or_make_keys
 
 __all__ = [
     "MANAGING_HELP",
@@ -33,7 +34,8 @@ __all__ = [
 
 # The end of the help of each group of commands.
 MANAGING_HELP: Final = """
-The broker is the one that --connection-string or TANDEM_CONNECTION_STRING names, else `tandem serve --dev` on this
+The broker is the one that --connection-string or TANDEM_CONNECTION_STRING names, else the one on this machine whose
+keys are in ./tandem-data, else `tandem serve --dev` on this
 machine. Times are written as 30s, 5m, 1h30m, 7d, PT30S or never.
 """
 
@@ -86,8 +88,14 @@ def management(connection_string: str | None, noun: str) -> Iterator[ManagementC
 
 
 def broker_of(connection_string: str | None) -> ConnectionString:
-    """The one that was named, or the one for development on this machine."""
-    return ConnectionString.parse(connection_string) if connection_string else ConnectionString()
+    """The one that was named; or that of the data directory in this folder; or the one for development."""
+    if connection_string:
+        return ConnectionString.parse(connection_string)
+    if (DEFAULT_DATA_DIR / KEYS_NAME).is_file():
+        rule = load_or_make_keys(DEFAULT_DATA_DIR, is_dev=False).get(ROOT_RULE_NAME)
+        if rule is not None:
+            return ConnectionString(rule_name=rule.name, key=rule.primary_key)
+    return ConnectionString()
 
 
 @contextlib.contextmanager

@@ -57,7 +57,7 @@ Connection = Annotated[
         "--connection-string",
         envvar="TANDEM_CONNECTION_STRING",
         help="The broker, as `tandem connection-string` prints it.",
-        show_default="the one of `tandem serve --dev` on this machine",
+        show_default="the one on this machine, by the keys in ./tandem-data, or as `tandem serve --dev`",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]

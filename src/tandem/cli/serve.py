@@ -18,15 +18,15 @@ from tandem.config import MAX_PORT, Configuration, read_configuration, require_n
 from tandem.driver import run
 from tandem.errors import ConfigurationError, StoreFailed
 from tandem.management.connection_string import bracketed
+from tandem.server.keys import DEFAULT_DATA_DIR
 
 if TYPE_CHECKING:
     from tandem.server.broker import Broker, BrokerSettings
 
-__all__ = ["DEFAULT_DATA_DIR", "serve"]
+__all__ = ["serve"]
 
 Value = TypeVar("Value")
 
-DEFAULT_DATA_DIR: Final = Path("tandem-data")
 DEFAULT_NAMESPACE: Final = "sbemulatorns"
 DEFAULT_HOST: Final = "127.0.0.1"
 # Those of the official emulator.

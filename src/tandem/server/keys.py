@@ -20,9 +20,12 @@ import msgspec
 from tandem.auth.keys import ALL_RIGHTS, KEY_BYTES, AuthorizationRule, KeyRing, make_key
 from tandem.errors import ConfigurationError
 
-__all__ = ["DEVELOPMENT_KEY", "KEYS_NAME", "ROOT_RULE_NAME", "load_or_make_keys", "save_keys"]
+__all__ = ["DEFAULT_DATA_DIR", "DEVELOPMENT_KEY", "KEYS_NAME", "ROOT_RULE_NAME", "load_or_make_keys", "save_keys"]
 
 KEYS_NAME: Final = "keys.json"
+
+# Where a broker keeps its data, if it is not told, and where the command line looks for its keys.
+DEFAULT_DATA_DIR: Final = Path("tandem-data")
 
 # The rule that every namespace of the service starts with, and that the official emulator has.
 ROOT_RULE_NAME: Final = "RootManageSharedAccessKey"
