@@ -151,9 +151,9 @@ def run_load_generator(program: str, job: Job) -> float:
     `msg/s`, or in its line of JSON."""
     url = f"amqp://{job.peer.host}:{job.peer.port}"
     command = [program, job.mode, url, job.addresses[0], str(job.count), str(job.body_bytes)]
-    credentials = {"AMQP_USER": job.peer.user, "AMQP_PASSWORD": job.peer.password}
-    # The names that other generators of this kind take.
-    credentials |= {"USER_": job.peer.user, "PASSWORD": job.peer.password}
+    user, password = job.peer.user or "", job.peer.password or ""
+    # The names that generators of this kind take.
+    credentials = {"AMQP_USER": user, "AMQP_PASSWORD": password, "USER_": user, "PASSWORD": password}
     output = _finished(command, credentials)
     found = re.search(r"([\d.]+) msg/s|\"messages_per_second\": ([\d.]+)", output)
     if found is None:

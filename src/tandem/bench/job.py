@@ -22,12 +22,12 @@ class LoadFailed(TandemError):
 
 
 class Peer(msgspec.Struct, frozen=True):
-    """Where the load goes, and as whom."""
+    """Where the load goes, and as whom; without a user, as anybody."""
 
     host: str
     port: int
-    user: str
-    password: str
+    user: str | None = None
+    password: str | None = None
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):

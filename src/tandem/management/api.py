@@ -21,8 +21,7 @@ Manage. Names of queues and topics may hold slashes, encoded or as they are: wha
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from aiohttp import hdrs, web
 
@@ -31,7 +30,7 @@ from tandem.management.answers import errors_as_json, json_answer
 from tandem.management.atom.service import AtomService
 from tandem.management.explanations import ExplanationHandlers
 from tandem.management.gate import Gate, ManagedBroker
-from tandem.management.handlers import Handlers
+from tandem.management.handlers import Handlers, add_methods
 from tandem.management.operations import add_operations
 from tandem.management.queues import QueueHandlers
 from tandem.management.rest.service import MessageService
@@ -41,7 +40,6 @@ from tandem.management.topics import TopicHandlers
 
 __all__ = ["add_routes"]
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 # The longest first: what can be read as a rule of a subscription is one, and no topic with slashes in its name.
 _SUBSCRIPTIONS: Final = "/$api/v1/topics/{topic_name:.+}/subscriptions"
@@ -80,7 +78,7 @@ class _Entities:
 
 def _add_noun(router: web.UrlDispatcher, path: str, name_pattern: str, handlers: Handlers[Any]) -> None:
     # Before the list: a subscription may be called `subscriptions`.
-    _add_methods(
+    add_methods(
         router.add_resource(f"{path}/{{name:{name_pattern}}}"),
         {
             hdrs.METH_PUT: handlers.create,
@@ -89,17 +87,7 @@ def _add_noun(router: web.UrlDispatcher, path: str, name_pattern: str, handlers:
             hdrs.METH_DELETE: handlers.delete,
         },
     )
-    _add_methods(router.add_resource(path), {hdrs.METH_GET: handlers.list_all})
-
-
-def _add_methods(resource: web.Resource, handlers: dict[str, Handler]) -> None:
-    async def refuse(request: web.Request) -> NoReturn:
-        raise web.HTTPMethodNotAllowed(request.method, list(handlers))
-
-    for method, handler in handlers.items():
-        resource.add_route(method, handler)
-    # Or `PUT /$api/v1/topics/orders/subscriptions` would go on to the topics, and make one of that name.
-    resource.add_route(hdrs.METH_ANY, refuse)
+    add_methods(router.add_resource(path), {hdrs.METH_GET: handlers.list_all})
 
 
 async def _health(_: web.Request) -> web.Response:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar, Generic, TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import ClassVar, Generic, NoReturn, TypeVar
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from tandem.auth import Right
 from tandem.engine.namespace import Namespace
@@ -13,14 +13,28 @@ from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
 from tandem.management.requests import read_fields, read_page
 
-__all__ = ["Fields", "Handlers", "Names"]
+__all__ = ["Fields", "Handler", "Handlers", "Names", "add_methods"]
 
 Entity = TypeVar("Entity")
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 # What stands in the URL, by the names of the properties that it gives: `name`, and those of what it is a part of.
 Names = Mapping[str, str]
 # Properties by name, as JSON has them.
 Fields = dict[str, object]
+
+
+def add_methods(resource: web.Resource, handlers: Mapping[str, Handler]) -> None:
+    """These methods and no others: another one would go on to whatever else takes the path. So
+    `PUT /$api/v1/topics/orders/subscriptions` would make a topic of that name."""
+
+    async def refuse(request: web.Request) -> NoReturn:
+        raise web.HTTPMethodNotAllowed(request.method, list(handlers))
+
+    for method, handler in handlers.items():
+        resource.add_route(method, handler)
+    resource.add_route(hdrs.METH_ANY, refuse)
 
 
 class Handlers(Generic[Entity]):

@@ -8,6 +8,7 @@ from typing import Final, NoReturn
 from aiohttp import hdrs, web
 
 from tandem.management.gate import Gate
+from tandem.management.handlers import add_methods
 from tandem.management.operations.authorization import AuthorizationHandlers
 from tandem.management.operations.described import PREFIX, Handler, Operation, operations_of, served_by
 from tandem.management.operations.entities import ENTITY_OPERATIONS
@@ -58,23 +59,13 @@ def add_operations(app: web.Application, gate: Gate) -> None:
         for operation, handler in served_by(one):
             by_path.setdefault(operation.path, {})[operation.method] = handler
     for path, methods in by_path.items():
-        _add_methods(app.router.add_resource(PREFIX + _pattern(path)), methods)
+        add_methods(app.router.add_resource(PREFIX + _pattern(path)), methods)
     app.router.add_route(hdrs.METH_ANY, "/$api{path:(/.*)?}", _nothing)
 
 
 def _pattern(path: str) -> str:
     """Names of entities hold slashes: what follows them is found from the right."""
     return re.sub(r"{(\w+)}", lambda found: f"{{{found[1]}:{'.+' if found[1] == 'path' else '[^/]+'}}}", path)
-
-
-def _add_methods(resource: web.Resource, methods: dict[str, Handler]) -> None:
-    async def refuse(request: web.Request) -> NoReturn:
-        raise web.HTTPMethodNotAllowed(request.method, list(methods))
-
-    for method, handler in methods.items():
-        resource.add_route(method, handler)
-    # Or the request would go on to whatever else takes its path.
-    resource.add_route(hdrs.METH_ANY, refuse)
 
 
 async def _nothing(_: web.Request) -> NoReturn:
