@@ -179,7 +179,7 @@ MUTANTS: Final = (
     Mutant(
         "session state not part of its topic", Sessions, "set_state", "subqueue.grow(by)", "subqueue.size_bytes += by"
     ),
-    Mutant("time that an action set ignored", Queue, "_adopt", "message.state = SCHEDULED", "pass"),
+    Mutant("time that an action set ignored", Queue, "adopt", "message.state = SCHEDULED", "pass"),
     Mutant("shared by one that left", Queue, "_write", "message.body_number = 0", "pass"),
     Mutant("left and not released", Queue, "_write", "effects.release(body_number)", "pass"),
     Mutant(

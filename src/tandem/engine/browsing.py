@@ -14,7 +14,6 @@ from tandem.engine.queries import ANY_STATE, ScanQuery, SessionPageQuery, Sessio
 from tandem.limits import MAX_PEEK_BYTES
 
 if TYPE_CHECKING:
-    from tandem.engine.lock_table import Lock
     from tandem.engine.queue import Queue
     from tandem.engine.subqueue import SubQueue
 
@@ -27,10 +26,7 @@ __all__ = [
     "browse",
     "browse_sessions",
     "count_of",
-    "is_free",
     "line_of",
-    "lock_of",
-    "take_out",
 ]
 
 # Messages. How many of whatever state are looked at in one step, to find those of one state.
@@ -115,7 +111,7 @@ def browse(queue: Queue, state: MessageState, after: int, limit: int, asker: obj
             # One that is over is not there any more, though perhaps still on disk.
             is_over = message.state == ACTIVE and message.expires_at_ms <= now_ms
             if not is_over and message.sequence_number not in subqueue.pending:
-                lock = lock_of(subqueue, message)
+                lock = subqueue.lock_of(message)
                 browsed.append(Browsed(message, 0 if lock is None else lock.locked_until_ms))
         queue.namespace.effects.reply(asker, BrowsedPage(browsed, up_to, up_to >= last))
 
@@ -139,33 +135,3 @@ def browse_sessions(subqueue: SubQueue, after: str | None, limit: int, asker: ob
         subqueue.namespace.effects.reply(asker, browsed)
 
     subqueue.namespace.effects.queries.append(SessionPageQuery(subqueue.stream, after, limit, answer))
-
-
-def lock_of(subqueue: SubQueue, message: BrokeredMessage) -> Lock | None:
-    """The lock that somebody has on a message."""
-    outlet = subqueue.outlet
-    if subqueue.sessions is not None:
-        session = subqueue.sessions.find(message.session_id)
-        if session is None:
-            return None
-        outlet = session.outlet
-    return outlet.locks.held.get(message.sequence_number)
-
-
-def is_free(subqueue: SubQueue, message: BrokeredMessage) -> bool:
-    """Whether a message that was read from the store can be taken away: it is on disk, and nobody has it locked."""
-    return message.sequence_number not in subqueue.pending and lock_of(subqueue, message) is None
-
-
-def take_out(subqueue: SubQueue, message: BrokeredMessage) -> None:
-    """A message that is free goes, for whatever reason: nobody is to be given it from memory any more."""
-    # Only active ones are ever in the head. Of others it would remember for ever that they are not to be given out.
-    if message.state != ACTIVE:
-        return
-    outlet = subqueue.outlet
-    if subqueue.sessions is not None:
-        session = subqueue.sessions.find(message.session_id)
-        if session is None:
-            return
-        outlet = session.outlet
-    outlet.head.drop(message.sequence_number)

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from tandem.engine.browsing import SCANNED_ROWS, MessageState, is_free, line_of, take_out
-from tandem.engine.intake import message_id_of, partition_key_of, session_id_of
-from tandem.engine.message import ACTIVE, NEVER_MS, SCHEDULED, BrokeredMessage
+from tandem.engine.browsing import SCANNED_ROWS, MessageState, line_of
+from tandem.engine.intake import message_id_of, session_id_of
+from tandem.engine.message import ACTIVE, SCHEDULED, BrokeredMessage
 from tandem.engine.portion import Mention, Portion
 from tandem.engine.queries import ScanQuery
+from tandem.engine.rule import subject_of
 from tandem.errors import ArgumentOutOfRange, QuotaExceeded
-from tandem.rules import REMOVED, Changes, RuleEvaluationError, SqlFilter, Subject, apply_changes
+from tandem.rules import REMOVED, Changes, RuleEvaluationError, SqlFilter, apply_changes
 
 if TYPE_CHECKING:
     from tandem.engine.queue import Queue
@@ -85,7 +86,7 @@ class Relocation:
 
     def _consider(self, source: SubQueue, message: BrokeredMessage, portion: Portion) -> None:
         target = self._destination(message)
-        if target is None or not is_free(source, message) or not self._is_selected(message):
+        if target is None or not source.is_free(message) or not self._is_selected(message):
             portion.skipped_count += 1
             return
         reason = self._refusal(target, message)
@@ -117,7 +118,7 @@ class Relocation:
         if condition is None:
             return True
         try:
-            return condition.matches(_subject(message))
+            return condition.matches(subject_of(message))
         except RuleEvaluationError:
             return False
 
@@ -162,29 +163,12 @@ class Relocation:
         moved.sequence_number = 0
         moved.hop_count = 0
         moved.session_id = session_id_of(stored.bare)
-        take_out(source, message)
+        source.drop_from_head(message)
         source.remove(message)
-        target._adopt(moved)
+        target.adopt(moved)
         moved.duplicate_keys = None
         target.touch()
         target.place(moved, -1, None)
-
-
-def _subject(message: BrokeredMessage) -> Subject:
-    stored = message.stored
-    assert stored is not None
-    return Subject.of_message(
-        stored.bare,
-        time_to_live_ms=None if message.time_to_live_ms >= NEVER_MS else message.time_to_live_ms,
-        scheduled_enqueue_time_ms=message.due_at_ms or None,
-        enqueued_time_ms=message.enqueued_time_ms,
-        delivery_count=message.delivery_count,
-        sequence_number=message.visible_sequence_number,
-        enqueued_sequence_number=message.enqueue_sequence_number,
-        partition_key=partition_key_of(stored.message_annotations),
-        dead_letter_source=message.dead_letter_source,
-        size_bytes=message.size_bytes,
-    )
 
 
 def _without_reasons(bare: bytes) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tandem.engine.browsing import SCANNED_ROWS, MessageState, is_free, line_of, take_out
+from tandem.engine.browsing import SCANNED_ROWS, MessageState, line_of
 from tandem.engine.message import BrokeredMessage
 from tandem.engine.portion import Portion
 from tandem.engine.queries import ScanQuery
@@ -31,8 +31,8 @@ def purge(queue: Queue, state: MessageState, before_ms: int, after: int, up_to: 
             return
         portion = Portion(seen_up_to if seen_up_to < last else up_to)
         for message in messages:
-            if message.enqueued_time_ms < before_ms and is_free(subqueue, message):
-                take_out(subqueue, message)
+            if message.enqueued_time_ms < before_ms and subqueue.is_free(message):
+                subqueue.drop_from_head(message)
                 subqueue.remove(message)
                 portion.done_count += 1
             else:

@@ -188,19 +188,19 @@ class Queue:
         """For scheduled messages whose numbers have to be known before they are taken."""
         for draft in drafts:
             if draft.message.state == SCHEDULED:
-                draft.message.sequence_number = self._next_number()
+                draft.message.sequence_number = self.take_number()
 
     def _transfer(self, message: BrokeredMessage, destination: str) -> None:
         """Send by way of this queue: what cannot arrive ends in the transfer dead-letter queue."""
         target = self.namespace.find(destination)
         reason = _why_not(target, destination, message)
-        number = self._next_number()
+        number = self.take_number()
         if target is None or reason is not None:
             message.sequence_number = number
             self._bury(self.transfer_dead_letter_queue, message, -1, reason)
             return
         message.enqueue_sequence_number = number
-        target._adopt(message)
+        target.adopt(message)
         target.place(message, -1, None)
 
     def _partition(self, key: str | None) -> int:
@@ -234,16 +234,16 @@ class Queue:
             self.place_dead(message, row, {**(properties or {}), **(reason or {})})
             return
         message.hop_count += 1
-        number = self._next_number()
+        number = self.take_number()
         if not message.enqueue_sequence_number:
             message.enqueue_sequence_number = number
-        target._adopt(message)
+        target.adopt(message)
         target.place(message, row, properties)
 
     def _enter(self, message: BrokeredMessage, row: int, properties: dict[str, object] | None) -> None:
         """Into this very queue."""
         if not (message.state == SCHEDULED and message.sequence_number):
-            message.sequence_number = self._next_number()
+            message.sequence_number = self.take_number()
         message.stream = self.main.stream
         message.enqueued_time_ms = self.namespace.now_ms
         self._limit_time_to_live(message)
@@ -266,7 +266,7 @@ class Queue:
         """The time of a scheduled message has come."""
         self.place(message, row, None)
 
-    def _adopt(self, message: BrokeredMessage) -> None:
+    def adopt(self, message: BrokeredMessage) -> None:
         """A message was forwarded here: what its former queue made of its session and partition does not count."""
         description = self.description
         if not description.requires_session:
@@ -290,7 +290,7 @@ class Queue:
 
     def place_dead(self, message: BrokeredMessage, row: int, properties: dict[str, object]) -> None:
         """A message that came to this queue and cannot go on."""
-        message.sequence_number = self._next_number()
+        message.sequence_number = self.take_number()
         self._bury(self.dead_letter_queue, message, row, properties)
 
     def _bury(
@@ -331,7 +331,7 @@ class Queue:
         effects.appended_bytes += message.size_bytes
         subqueue.queue.pending_bytes += message.size_bytes
 
-    def _next_number(self) -> int:
+    def take_number(self) -> int:
         number = self.next_sequence_number
         if number > SEQUENCE_MASK:
             raise QuotaExceeded(
@@ -365,7 +365,7 @@ class Queue:
                 message.dead_letter_source = self.name
                 message.enqueue_sequence_number = message.enqueue_sequence_number or message.sequence_number
                 message.state = 0
-                target._adopt(message)
+                target.adopt(message)
                 target.place(message, row, properties)
                 return
         _make_dead(self.dead_letter_queue, message)

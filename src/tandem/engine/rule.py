@@ -5,15 +5,17 @@ from __future__ import annotations
 import decimal
 import math
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from tandem.addresses import validate_rule_name
+from tandem.engine.intake import partition_key_of
+from tandem.engine.message import NEVER_MS, BrokeredMessage
 from tandem.errors import ArgumentError
-from tandem.rules import CorrelationFilter, FalseFilter, Filter, SqlAction, SqlFilter, TrueFilter
+from tandem.rules import CorrelationFilter, FalseFilter, Filter, SqlAction, SqlFilter, Subject, TrueFilter
 from tandem.rules.values import DateTime, TimeSpan, rule_value
 
-__all__ = ["CORRELATION_FIELDS", "Rule", "correlation_texts", "plain_value", "sql_filter", "typed_values"]
+__all__ = ["CORRELATION_FIELDS", "Rule", "correlation_texts", "plain_value", "sql_filter", "subject_of", "typed_values"]
 
 # The system properties that a correlation filter can compare, by the names of its parameters.
 CORRELATION_FIELDS: Final = (
@@ -62,6 +64,25 @@ class Rule:
             None if action is None else _action_of(_mapping("action", action)),
             created_at_ms,
         )
+
+
+def subject_of(message: BrokeredMessage, new_id: Callable[[], uuid.UUID] | None = None) -> Subject:
+    """What rules look at, of a message with its bytes."""
+    stored = message.stored
+    assert stored is not None
+    return Subject.of_message(
+        stored.bare,
+        time_to_live_ms=None if message.time_to_live_ms >= NEVER_MS else message.time_to_live_ms,
+        scheduled_enqueue_time_ms=message.due_at_ms or None,
+        enqueued_time_ms=message.enqueued_time_ms,
+        delivery_count=message.delivery_count,
+        sequence_number=message.visible_sequence_number,
+        enqueued_sequence_number=message.enqueue_sequence_number,
+        partition_key=partition_key_of(stored.message_annotations),
+        dead_letter_source=message.dead_letter_source,
+        size_bytes=message.size_bytes,
+        new_id=new_id,
+    )
 
 
 def _filter_fields(condition: Filter) -> dict[str, object]:

@@ -470,8 +470,8 @@ class SubQueue:
                 return
             gone = deleted
             for message in messages:
-                if self._is_free(message):
-                    self._drop_from_head(message)
+                if self.is_free(message):
+                    self.drop_from_head(message)
                     self.remove(message)
                     gone += 1
             if len(messages) == limit and gone < count:
@@ -484,22 +484,28 @@ class SubQueue:
             EnqueuedBeforeQuery(self.stream, enqueued_before_ms, after, self.tail, limit, session_id, answer)
         )
 
-    def _is_free(self, message: BrokeredMessage) -> bool:
-        number = message.sequence_number
-        if number in self.pending:
-            return False
-        if self.sessions is None:
-            return number not in self.outlet.locks.held
-        session = self.sessions.find(message.session_id)
-        return session is None or number not in session.outlet.locks.held
+    def lock_of(self, message: BrokeredMessage) -> Lock | None:
+        """The lock that somebody has on a message."""
+        outlet = self._outlet_of(message)
+        return None if outlet is None else outlet.locks.held.get(message.sequence_number)
 
-    def _drop_from_head(self, message: BrokeredMessage) -> None:
+    def is_free(self, message: BrokeredMessage) -> bool:
+        """Whether a message that was read from the store can be taken away: it is on disk, and nobody has it locked."""
+        return message.sequence_number not in self.pending and self.lock_of(message) is None
+
+    def drop_from_head(self, message: BrokeredMessage) -> None:
+        """A message that is free goes, for whatever reason: nobody is to be given it from memory any more."""
+        # Only active ones are ever in the head. Of others it would remember for ever that they are not to be given out.
+        outlet = self._outlet_of(message) if message.state == ACTIVE else None
+        if outlet is not None:
+            outlet.head.drop(message.sequence_number)
+
+    def _outlet_of(self, message: BrokeredMessage) -> Outlet | None:
+        """Where the message would go out; None if its session is not in memory, since nobody holds it."""
         if self.sessions is None:
-            self.outlet.head.drop(message.sequence_number)
-        else:
-            session = self.sessions.find(message.session_id)
-            if session is not None:
-                session.outlet.head.drop(message.sequence_number)
+            return self.outlet
+        session = self.sessions.find(message.session_id)
+        return None if session is None else session.outlet
 
     # --- time -----------------------------------------------------------------------------------------------
 
@@ -595,8 +601,8 @@ class SubQueue:
             self._expired_after_ms = message.expires_at_ms
             self._expired_after = message.sequence_number
             # A locked message lives on until its lock is over; then `_give_back` finds it expired.
-            if self._is_free(message):
-                self._drop_from_head(message)
+            if self.is_free(message):
+                self.drop_from_head(message)
                 self.expire(message)
         self._ask_next_times()
 

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 from tandem.amqp.types import Timestamp
 from tandem.engine.description import QueueDescription
-from tandem.engine.intake import partition_key_of, usable_session_id
-from tandem.engine.message import NEVER_MS, SCHEDULED, Admission, BrokeredMessage, SharedBody
+from tandem.engine.intake import usable_session_id
+from tandem.engine.message import SCHEDULED, Admission, BrokeredMessage, SharedBody
 from tandem.engine.queue import NO_SESSION, Queue
-from tandem.engine.rule import Rule
+from tandem.engine.rule import Rule, subject_of
 from tandem.engine.selector import Selection, Selector
 from tandem.engine.topic_description import TopicDescription
 from tandem.limits import MAX_HEADER_BYTES, MAX_PAGE_MESSAGES
@@ -105,7 +105,7 @@ class Topic(Queue):
     def _publish(self, message: BrokeredMessage) -> None:
         namespace = self.namespace
         effects = namespace.effects
-        number = self._next_number()
+        number = self.take_number()
         message.sequence_number = number
         message.stream = self.main.stream
         message.enqueued_time_ms = namespace.now_ms
@@ -115,7 +115,7 @@ class Topic(Queue):
         if default_ms is not None and default_ms < message.time_to_live_ms:
             message.time_to_live_ms = default_ms
         admission = self._admission(message)
-        subject = self._subject(message)
+        subject = subject_of(message, self._new_id)
         copies: list[BrokeredMessage] = []
         for subscription, selection in self.selector.select(subject).items():
             self._copy(message, subject, subscription, selection, admission, copies)
@@ -133,21 +133,6 @@ class Topic(Queue):
         admission = Admission(keys, self.namespace.now_ms)
         self.namespace.effects.admissions.append(admission)
         return admission
-
-    def _subject(self, message: BrokeredMessage) -> Subject:
-        stored = message.stored
-        assert stored is not None
-        return Subject.of_message(
-            stored.bare,
-            time_to_live_ms=None if message.time_to_live_ms >= NEVER_MS else message.time_to_live_ms,
-            enqueued_time_ms=message.enqueued_time_ms,
-            sequence_number=message.visible_sequence_number,
-            enqueued_sequence_number=message.enqueue_sequence_number,
-            partition_key=partition_key_of(stored.message_annotations),
-            dead_letter_source=message.dead_letter_source,
-            size_bytes=message.size_bytes,
-            new_id=self._new_id,
-        )
 
     def _new_id(self) -> uuid.UUID:
         nonces = self.namespace.nonces
@@ -216,7 +201,7 @@ class Topic(Queue):
             )
         copy.size_bytes += added_bytes
         copy.stored = changed
-        return self._subject(copy)
+        return subject_of(copy, self._new_id)
 
     def _enlist(
         self, copy: BrokeredMessage, subject: Subject, subscription: Subscription, copies: list[BrokeredMessage]

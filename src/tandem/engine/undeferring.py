@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tandem.engine.browsing import SCANNED_ROWS, is_free
+from tandem.engine.browsing import SCANNED_ROWS
 from tandem.engine.effects import SetState
 from tandem.engine.message import ACTIVE, DEFERRED, SEQUENCE_MASK, BrokeredMessage
 from tandem.engine.portion import Mention, Portion
@@ -67,7 +67,7 @@ def undefer_numbers(queue: Queue, sequence_numbers: list[int], asker: object) ->
 
 
 def _undefer(subqueue: SubQueue, message: BrokeredMessage, portion: Portion) -> None:
-    if not is_free(subqueue, message):
+    if not subqueue.is_free(message):
         portion.skipped_count += 1
         return
     namespace = subqueue.namespace
@@ -80,7 +80,7 @@ def _undefer(subqueue: SubQueue, message: BrokeredMessage, portion: Portion) -> 
     namespace.effects.changes.append(SetState(message.row, ACTIVE, message.delivery_count, None))
     if subqueue.sessions is not None:
         # A session that becomes ready has its place in line by a number of this batch, as if a message had come.
-        subqueue.queue._next_number()
+        subqueue.queue.take_number()
     portion.done_count += 1
     if message.expires_at_ms <= namespace.now_ms:
         # The search for expired messages has passed it while it was put aside.
