@@ -12,7 +12,7 @@ import fcntl
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, TextIO, cast
 
@@ -32,41 +32,23 @@ from tandem.engine.effects import (
     SetState,
     StreamChange,
 )
-from tandem.engine.message import NEVER_MS, SEQUENCE_BITS, Admission, BrokeredMessage
+from tandem.engine.message import SEQUENCE_BITS, Admission
 from tandem.engine.queries import (
-    ANY_STATE,
-    DueQuery,
-    EnqueuedBeforeQuery,
-    ExpiredQuery,
-    MessagesQuery,
-    NextTimesQuery,
     Query,
-    ReadySessionsQuery,
-    RowsQuery,
-    ScanQuery,
-    SessionListQuery,
-    SessionPageQuery,
-    SessionRecord,
-    SessionStateQuery,
 )
 from tandem.engine.queue import STREAMS_PER_QUEUE
 from tandem.errors import StoreError, StoreFailed
-from tandem.limits import MAX_HEAD_BYTES
 from tandem.store.base import QueueRecord, Recovered, RuleRecord, StreamRecord, Written
 from tandem.store.modify import modified
+from tandem.store.reader import Reader
 from tandem.store.rows import (
     ALL_COLUMNS,
-    COLUMNS,
     Row,
-    Value,
     all_columns,
     body_columns,
     copy_columns,
     fixed_columns,
     message_of,
-    message_without_bytes,
-    page_of,
-    stored_of,
 )
 from tandem.store.schema import format_of, migrate
 
@@ -107,7 +89,6 @@ _INSERT_BODY: Final = "INSERT INTO body VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _RELEASE: Final = """
 UPDATE body SET copies = copies - ?2 WHERE number = ?1 RETURNING number, copies, stream, size_bytes
 """
-_BODY: Final = "SELECT front_bytes, header, delivery_annotations, message_annotations, bare FROM body WHERE number = ?"
 _SET_BYTES: Final = (
     "UPDATE message SET header = ?, delivery_annotations = ?, message_annotations = ?, bare = ? WHERE row = ?"
 )
@@ -210,19 +191,7 @@ class SqliteStore:
         self._checkpoint_error: apsw.Error | None = None
         self._is_checkpoint_behind = False
         self._connection.set_wal_hook(self._on_log_grown)
-        self._readers: dict[type[Query], Callable[[Query], None]] = {
-            MessagesQuery: self._read_messages,  # type: ignore[dict-item] # each reader is called with its own kind
-            RowsQuery: self._read_rows,  # type: ignore[dict-item]
-            DueQuery: self._read_due,  # type: ignore[dict-item]
-            ExpiredQuery: self._read_expired,  # type: ignore[dict-item]
-            EnqueuedBeforeQuery: self._read_enqueued_before,  # type: ignore[dict-item]
-            NextTimesQuery: self._read_next_times,  # type: ignore[dict-item]
-            ReadySessionsQuery: self._read_ready_sessions,  # type: ignore[dict-item]
-            ScanQuery: self._scan,  # type: ignore[dict-item]
-            SessionListQuery: self._read_session_list,  # type: ignore[dict-item]
-            SessionPageQuery: self._read_session_page,  # type: ignore[dict-item]
-            SessionStateQuery: self._read_session_state,  # type: ignore[dict-item]
-        }
+        self._reader = Reader(self._connection)
 
     # --- start and end --------------------------------------------------------------------------------------
 
@@ -438,17 +407,11 @@ class SqliteStore:
         bare, header, body_number = cast("tuple[bytes, bytes | None, int | None]", found)
         if header is None and body_number is not None:
             # From now on this copy has properties of its own.
-            front_bytes, *columns, shared = self._body(body_number)
+            front_bytes, *columns, shared = self._reader.body(body_number)
             columns.append(modified(cast("bytes", shared)[: cast("int", front_bytes)], properties))
             self._execute(_SET_BYTES, (*columns, row))
         else:
             self._execute("UPDATE message SET bare = ? WHERE row = ?", (modified(bare, properties), row))
-
-    def _body(self, number: int) -> Row:
-        found = self._execute(_BODY, (number,)).fetchone()
-        if found is None:
-            raise StoreFailed(f"the body {number}, which messages share, is not there: run tandem check")
-        return cast("Row", found)
 
     def _give_own_bytes(self, row: int, body_number: int) -> None:
         """The copy leaves those that it shares its body with."""
@@ -456,16 +419,9 @@ class SqliteStore:
         if found is not None:
             message = message_of(cast("Row", found))
             message.body_number = body_number
-            self._complete(message)
+            self._reader.complete(message)
             message.body_number = 0
             self._execute(_SET_BYTES, (*all_columns(message)[-4:], row))
-
-    def _complete(self, message: BrokeredMessage) -> None:
-        """Add what a copy shares to what it has for itself."""
-        front_bytes, *columns = self._body(message.body_number)
-        shared = stored_of(tuple(columns))
-        own = message.stored
-        message.stored = shared if own is None else own.with_bare(own.bare + shared.bare[cast("int", front_bytes) :])
 
     def _drop_empty_session(self, stream: int, session_id: str) -> None:
         self._execute(
@@ -676,147 +632,9 @@ class SqliteStore:
 
     def read(self, query: Query) -> None:
         try:
-            self._readers[type(query)](query)
+            self._reader.read(query)
         except apsw.Error as error:
             raise StoreFailed(f"the store could not be read: {error}") from error
-
-    def _read_messages(self, query: MessagesQuery) -> None:
-        first = query.stream << SEQUENCE_BITS
-        state = "AND state = 0" if query.is_active_only else ""
-        # All values are bound: a statement that is the same every time is not prepared again.
-        bounds: tuple[Value, ...] = (first + query.after, first + query.up_to, query.limit)
-        where = f"row > ? AND row <= ? {state}"
-        if query.session_id is not None:
-            where = f"row >> 44 = ? AND session_id = ? AND {where}"
-            bounds = (query.stream, query.session_id, *bounds)
-        cursor = self._execute(
-            f"SELECT {ALL_COLUMNS} FROM message WHERE {where} ORDER BY row LIMIT ?",  # noqa: S608 # constants
-            bounds,
-        )
-        query.answer(self._whole(page_of(cast("Iterable[Row]", cursor), query.limit_bytes)))
-
-    def _whole(self, messages: list[BrokeredMessage]) -> list[BrokeredMessage]:
-        for message in messages:
-            if message.body_number:
-                self._complete(message)
-        return messages
-
-    def _read_rows(self, query: RowsQuery) -> None:
-        messages: list[BrokeredMessage] = []
-        for number in query.sequence_numbers:
-            row = self._execute(
-                f"SELECT {ALL_COLUMNS} FROM message WHERE row = ?",  # noqa: S608 # a constant
-                (query.stream << SEQUENCE_BITS | number,),
-            ).fetchone()
-            if row is not None:
-                messages.append(message_of(cast("Row", row)))
-        query.answer(self._whole(messages))
-
-    def _scan(self, query: ScanQuery) -> None:
-        first = query.stream << SEQUENCE_BITS
-        after, end = first + query.after, first + query.up_to
-        last = self._execute(
-            "SELECT row FROM message WHERE row > ? AND row <= ? ORDER BY row LIMIT 1 OFFSET ?",
-            (after, end, query.limit_rows - 1),
-        ).get
-        up_to = end if last is None else cast("int", last)
-        columns = ALL_COLUMNS if query.needs_bytes else COLUMNS
-        cursor = self._execute(
-            f"SELECT {columns} FROM message WHERE row > ? AND row <= ? AND (state = ? OR ? = {ANY_STATE}) "  # noqa: S608 # constants
-            "ORDER BY row LIMIT ?",
-            (after, up_to, query.state, query.state, query.limit),
-        )
-        if query.needs_bytes:
-            messages = self._whole(page_of(cast("Iterable[Row]", cursor), query.limit_bytes))
-            is_full = sum([message.size_bytes for message in messages]) >= query.limit_bytes
-        else:
-            messages = [message_without_bytes(cast("Row", row)) for row in cursor]
-            is_full = False
-        is_full = is_full or len(messages) == query.limit
-        query.answer(messages, messages[-1].sequence_number if is_full else up_to - first)
-
-    def _read_due(self, query: DueQuery) -> None:
-        where = "row >> 44 = ? AND due_at_ms IS NOT NULL AND due_at_ms <= ? ORDER BY due_at_ms, row LIMIT ?"
-        bounds = (query.stream, query.now_ms, query.limit)
-        if not query.needs_bytes:
-            self._answer_without_bytes(query.answer, where, bounds)
-            return
-        cursor = self._execute(f"SELECT {ALL_COLUMNS} FROM message WHERE {where}", bounds)  # noqa: S608 # constants
-        query.answer(self._whole(page_of(cast("Iterable[Row]", cursor), MAX_HEAD_BYTES)))
-
-    def _read_expired(self, query: ExpiredQuery) -> None:
-        self._answer_without_bytes(
-            query.answer,
-            "row >> 44 = ? AND expires_at_ms IS NOT NULL AND state = 0 AND expires_at_ms <= ? "
-            "AND (expires_at_ms, row) > (?, ?) ORDER BY expires_at_ms, row LIMIT ?",
-            (query.stream, query.now_ms, query.after_ms, query.stream << SEQUENCE_BITS | query.after, query.limit),
-        )
-
-    def _read_enqueued_before(self, query: EnqueuedBeforeQuery) -> None:
-        first = query.stream << SEQUENCE_BITS
-        bounds: tuple[Value, ...] = (first + query.after, first + query.up_to, query.enqueued_ms, query.limit)
-        where = "row > ? AND row <= ? AND enqueued_time_ms <= ? AND state = 0"
-        if query.session_id is not None:
-            where = f"row >> 44 = ? AND session_id = ? AND {where}"
-            bounds = (query.stream, query.session_id, *bounds)
-        self._answer_without_bytes(query.answer, f"{where} ORDER BY row LIMIT ?", bounds)
-
-    def _answer_without_bytes(
-        self, answer: Callable[[list[BrokeredMessage]], None], where: str, bounds: tuple[Value, ...]
-    ) -> None:
-        cursor = self._execute(f"SELECT {COLUMNS} FROM message WHERE {where}", bounds)  # noqa: S608 # see callers
-        answer([message_without_bytes(cast("Row", row)) for row in cursor])
-
-    def _read_next_times(self, query: NextTimesQuery) -> None:
-        due = self._execute(
-            "SELECT due_at_ms FROM message WHERE row >> 44 = ? AND due_at_ms IS NOT NULL ORDER BY due_at_ms LIMIT 1",
-            (query.stream,),
-        ).get
-        expiry = self._execute(
-            "SELECT expires_at_ms FROM message WHERE row >> 44 = ? AND expires_at_ms IS NOT NULL AND state = 0 "
-            "AND (expires_at_ms, row) > (?, ?) ORDER BY expires_at_ms, row LIMIT 1",
-            (query.stream, query.after_ms, query.stream << SEQUENCE_BITS | query.after),
-        ).get
-        query.answer(NEVER_MS if due is None else due, NEVER_MS if expiry is None else expiry)
-
-    def _read_ready_sessions(self, query: ReadySessionsQuery) -> None:
-        cursor = self._execute(
-            "SELECT session_id FROM session WHERE stream = ? AND active > 0 ORDER BY since LIMIT ?",
-            (query.stream, query.limit),
-        )
-        query.answer([row[0] for row in cursor])
-
-    def _read_session_list(self, query: SessionListQuery) -> None:
-        where, bounds = "stream = ? AND (active > 0 OR state IS NOT NULL)", [query.stream]
-        if query.updated_after_ms is not None:
-            where, bounds = (
-                "stream = ? AND updated_at_ms > ? AND state IS NOT NULL",
-                [query.stream, query.updated_after_ms],
-            )
-        cursor = self._execute(
-            f"SELECT session_id FROM session WHERE {where} ORDER BY session_id LIMIT ? OFFSET ?",  # noqa: S608 # constants
-            (*bounds, query.limit, query.skip),
-        )
-        query.answer([row[0] for row in cursor])
-
-    def _read_session_page(self, query: SessionPageQuery) -> None:
-        where = "stream = ?"
-        bounds: tuple[Value, ...] = (query.stream,)
-        if query.after is not None:
-            where, bounds = "stream = ? AND session_id > ?", (query.stream, query.after)
-        cursor = self._execute(
-            "SELECT session_id, active, ifnull(length(state), -1), ifnull(updated_at_ms, 0) FROM session "  # noqa: S608 # constants
-            f"WHERE {where} AND (active > 0 OR state IS NOT NULL) ORDER BY session_id LIMIT ?",
-            (*bounds, query.limit),
-        )
-        query.answer([SessionRecord(*cast("tuple[str, int, int, int]", row)) for row in cursor])
-
-    def _read_session_state(self, query: SessionStateQuery) -> None:
-        query.answer(
-            self._execute(
-                "SELECT state FROM session WHERE stream = ? AND session_id = ?", (query.stream, query.session_id)
-            ).get
-        )
 
 
 def _copy_log(connection: apsw.Connection) -> bool:
