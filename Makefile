@@ -56,13 +56,14 @@ peers: $(VENV)/.stamp-dev ## build the foreign AMQP stacks that the interop test
 
 # --- checks -------------------------------------------------------------------------------------------------------
 
-check: setup ## format, lint, types, layers, generated docs
+check: setup ## format, lint, types, layers, generated docs, places of the mutants
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy $(CHECKED)
 	$(BIN)/lint-imports
 	$(PY) -m tools.generate_docs --check
 	$(PY) -m tools.transcript --check
+	$(PY) -m tests.sim.canaries --check
 
 # These wait most of their time, for the official SDKs or for child processes: they run beside the others, and are shown
 # after them.

@@ -1,6 +1,7 @@
 """Shows that the simulation finds bugs: it runs with each mutant until a promise is broken.
 
     python -m tests.sim.canaries [--seeds 40] [--steps 800] [--json]
+    python -m tests.sim.canaries --check        only that each mutant still finds the place that it changes
 
 Prints which promise each mutant broke, and how long that took. A mutant that survives is a hole in the simulation.
 """
@@ -96,6 +97,7 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=40)
     parser.add_argument("--steps", type=int, default=800)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--check", action="store_true", help="only apply each mutant, without hunting it")
     parser.add_argument("--only", help="a part of the names of the mutants to run")
     arguments = parser.parse_args()
     if form() == "compiled":
@@ -104,6 +106,11 @@ def main() -> int:
         command = [sys.executable, "-m", "tests.sim.canaries", *sys.argv[1:]]
         return subprocess.run(command, env=environment, check=False).returncode
     chosen = [mutant for mutant in MUTANTS if arguments.only is None or arguments.only in mutant.name]
+    if arguments.check:
+        for mutant in chosen:
+            with applied(mutant):
+                pass
+        return 0
     catches = []
     for mutant in chosen:
         catches.append(hunt(mutant, arguments.seeds, arguments.steps))

@@ -96,7 +96,7 @@ MUTANTS: Final = (
     Mutant("expired unseen", SubQueue, "_expired", "self.expire(message)", "pass"),
     Mutant("time to live of the queue ignored", Queue, "_limit_time_to_live", "default_ms < limit_ms", "False"),
     # --- sending
-    Mutant("number given twice", Queue, "_next_number", "change.next_sequence_number = number + 1", "pass"),
+    Mutant("number given twice", Queue, "take_number", "change.next_sequence_number = number + 1", "pass"),
     Mutant("hops uncounted", Queue, "_forward", "message.hop_count += 1", "message.hop_count += 2"),
     Mutant("duplicate missed", MemoryStore, "_is_new", "is_new = False", "pass"),
     Mutant(
