@@ -50,6 +50,14 @@ def test_a_message_that_fits_is_one_transfer() -> None:
 
 
 @spec("amqp:2.6.12")
+@pytest.mark.parametrize("size", [10, 1_000])
+def test_a_prefix_goes_before_the_payload_in_one_frame_or_several(size: int) -> None:
+    peer, link = windowed_sender(100)
+    link.send(b"p" * size, prefix=b"prefix, ")
+    assert b"".join([payload for _, payload in transfers(peer)]) == b"prefix, " + b"p" * size
+
+
+@spec("amqp:2.6.12")
 def test_a_delivery_without_a_tag_is_tagged_with_its_id() -> None:
     peer = session_server()
     link = peer.attach_receiver()

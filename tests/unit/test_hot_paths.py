@@ -391,6 +391,13 @@ def test_the_tables_never_grow_beyond_their_bound() -> None:
         assert 0 < len(hot_paths._disposition_tails) <= bound
 
 
+def test_no_more_links_are_remembered_than_are_busy_at_a_time() -> None:
+    for handle in range(2 * hot_paths._MAX_CACHED_TAILS):
+        head = transfer_frame_head(1, handle, 0, b"", 0, True, False, 0)
+        assert decode_transfer(head, 8, len(head))[0].handle == handle
+        assert 0 < len(hot_paths._transfer_starts) <= hot_paths._MAX_CACHED_TAILS
+
+
 def test_only_short_tails_are_kept() -> None:
     longest = hot_paths._MAX_TAIL_BYTES
     for extra in range(20):

@@ -180,18 +180,36 @@ def decode_transfer(data: bytes, offset: int, end: int) -> tuple[Transfer, int]:
     return transfer, stop
 
 
-# size, frame type and channel | 00 53 14 c0, list size, count and 0x70, handle | 0x70, delivery-id | 0xa0 and length,
-# tag | 0x70, message-format | settled, more, rcv-settle-mode, state, resume, aborted, batchable
-_TRANSFER_HEADS: Final = [struct.Struct(f">IIIBHIBIH{tag_length}sBI7s") for tag_length in range(33)]
+# size | type, channel, 00 53 14 c0, list size, count, 0x70, handle, 0x70 | delivery-id | 0xa0 and length, tag | 0x70,
+# message-format, settled, more, rcv-settle-mode, state, resume, aborted, batchable
+#
+# Few arguments, since each takes its time: what is the same for all transfers of a link is one of them.
+_TRANSFER_HEADS: Final = [struct.Struct(f">I16sI2s{tag_length}s12s") for tag_length in range(33)]
+_TAG_STARTS: Final = [bytes((VBIN8, tag_length)) for tag_length in range(33)]
+_pack_transfer_start: Final = struct.Struct(">IIBHIB").pack
+_transfer_starts: Final[dict[int, bytes]] = {}
 _TRANSFER_FLAGS: Final = [
     bytes([FALSE, FALSE, NULL, NULL, FALSE, FALSE, FALSE]),
     bytes([TRUE, FALSE, NULL, NULL, FALSE, FALSE, FALSE]),
     bytes([FALSE, TRUE, NULL, NULL, FALSE, FALSE, FALSE]),
     bytes([TRUE, TRUE, NULL, NULL, FALSE, FALSE, FALSE]),
 ]
+_PLAIN_ENDS: Final = [bytes([UINT, 0, 0, 0, 0]) + flags for flags in _TRANSFER_FLAGS]
 
 # Bytes of a frame before its payload, beside the delivery tag.
 TRANSFER_HEAD_BYTES: Final = 38
+
+
+def _transfer_start(channel: int, handle: int, tag_length: int) -> bytes:
+    """The second argument; remembered, as of all the tables here, for as many links as are busy at a time."""
+    key = (channel << 32 | handle) << 6 | tag_length
+    start = _transfer_starts.get(key)
+    if start is None:
+        if len(_transfer_starts) >= _MAX_CACHED_TAILS:
+            _transfer_starts.clear()
+        start = _pack_transfer_start(AMQP_FRAME | channel, 0x0053_14C0, 25 + tag_length, 0x0B70, handle, UINT)
+        _transfer_starts[key] = start
+    return start
 
 
 def transfer_frame_head(
@@ -206,20 +224,17 @@ def transfer_frame_head(
 ) -> bytes:
     """A transfer's frame up to its payload, which the caller appends. The tag is at most 32 bytes."""
     tag_length = len(delivery_tag)
+    flags = (1 if settled else 0) + (2 if more else 0)
+    end = _PLAIN_ENDS[flags]
+    if message_format:
+        end = bytes((UINT,)) + _UINT32.pack(message_format) + _TRANSFER_FLAGS[flags]
     return _TRANSFER_HEADS[tag_length].pack(
         TRANSFER_HEAD_BYTES + tag_length + payload_length,
-        AMQP_FRAME | channel,
-        0x0053_14C0,
-        25 + tag_length,
-        0x0B70,
-        handle,
-        UINT,
+        _transfer_start(channel, handle, tag_length),
         delivery_id,
-        0xA000 | tag_length,
+        _TAG_STARTS[tag_length],
         delivery_tag,
-        UINT,
-        message_format,
-        _TRANSFER_FLAGS[(1 if settled else 0) + (2 if more else 0)],
+        end,
     )
 
 

@@ -196,12 +196,16 @@ class SenderLink(Link):
         payload: bytes,
         delivery_tag: bytes | None = None,
         *,
+        prefix: bytes = b"",
         is_settled: bool = False,
         message_format: int = 0,
         state: DeliveryState | None = None,
         context: object = None,
     ) -> OutgoingDelivery:
-        """Send one message, using one credit. With `is_settled` it is forgotten at once."""
+        """Send one message, using one credit. With `is_settled` it is forgotten at once.
+
+        What `prefix` holds goes before the payload, as if it were a part of it that nobody had to copy.
+        """
         if self.state is not ATTACHED:
             raise StateError(f"link '{self.name}' cannot send in state {self.state.value}")
         if delivery_tag is not None and len(delivery_tag) > limits.MAX_DELIVERY_TAG_BYTES:
@@ -220,7 +224,7 @@ class SenderLink(Link):
         if not is_settled:
             session.outgoing_unsettled[delivery_id] = delivery
             self.unsettled.add(delivery_id)
-        session.send_transfers(delivery, payload, message_format, state)
+        session.send_transfers(delivery, prefix, payload, message_format, state)
         return delivery
 
     def settle(self, delivery: OutgoingDelivery, state: DeliveryState | None) -> None:

@@ -422,13 +422,12 @@ class Session:
         unsettled = self.outgoing_unsettled
         event: DispositionReceived | None = None
         for delivery_id in _named(first, last, unsettled):
-            delivery = unsettled.get(delivery_id)
+            delivery = unsettled.pop(delivery_id, None) if disposition.settled else unsettled.get(delivery_id)
             if delivery is None:
                 continue
             if disposition.state is not None:
                 delivery.state = disposition.state
             if disposition.settled:
-                del unsettled[delivery_id]
                 delivery.link.unsettled.discard(delivery_id)
                 delivery.is_settled = True
             if event is None or event.link is not delivery.link:
@@ -443,13 +442,12 @@ class Session:
         unsettled = self.incoming_unsettled
         event: SettlementReceived | None = None
         for delivery_id in _named(first, last, unsettled):
-            delivery = unsettled.get(delivery_id)
+            delivery = unsettled.pop(delivery_id, None) if disposition.settled else unsettled.get(delivery_id)
             if delivery is None:
                 continue
             if disposition.state is not None:
                 delivery.state = disposition.state
             if disposition.settled:
-                del unsettled[delivery_id]
                 delivery.link.unsettled.discard(delivery_id)
                 self.connection.undecided_bytes -= delivery.undecided_bytes
                 delivery.is_settled = True
@@ -467,11 +465,16 @@ class Session:
         return delivery_id
 
     def send_transfers(
-        self, delivery: OutgoingDelivery, payload: bytes, message_format: int, state: DeliveryState | None
+        self,
+        delivery: OutgoingDelivery,
+        prefix: bytes,
+        payload: bytes,
+        message_format: int,
+        state: DeliveryState | None,
     ) -> None:
         """Write a delivery now, as far as the peer's window and frame size let us."""
         window = self.outgoing_window
-        length = len(payload)
+        length = len(prefix) + len(payload)
         head_length = TRANSFER_HEAD_BYTES + len(delivery.delivery_tag)
         fits = head_length + length <= self.connection.peer_max_frame_size
         if fits and state is None and window.remote_window > 0 and not self.pending:
@@ -489,9 +492,10 @@ class Session:
                     length,
                 )
             )
+            output.append(prefix)
             output.append(payload)
             return
-        self.pending.append(PendingTransfer(delivery, payload, message_format, state))
+        self.pending.append(PendingTransfer(delivery, prefix + payload, message_format, state))
         delivery.link.waiting_flow = None
         self.send_pending()
 

@@ -76,9 +76,10 @@ _SMALL_MESSAGE_ANNOTATIONS: Final = b"\x00\x53\x72\xc1"
 _pack_unlocked: Final = struct.Struct(f">{len(_ENQUEUED_TIME_KEY)}sq{len(_SEQUENCE_NUMBER_KEY)}sq").pack
 _LOCKED_ENTRIES_FORMAT: Final = f"{len(_ENQUEUED_TIME_KEY)}sq{len(_SEQUENCE_NUMBER_KEY)}sq{len(_LOCKED_UNTIL_KEY)}sq"
 _pack_locked: Final = struct.Struct(f">{_LOCKED_ENTRIES_FORMAT}").pack
-_pack_sections: Final = struct.Struct(f">{len(_LOCK_TOKEN_SECTION)}s16s4sBB{_LOCKED_ENTRIES_FORMAT}").pack
 # One byte for the count, which the size of a map includes, and the three entries.
 _LOCKED_ENTRIES_SIZE: Final = 1 + struct.calcsize(f">{_LOCKED_ENTRIES_FORMAT}")
+# The message annotations up to the first value, when the sender had none.
+_LOCKED_START: Final = _SMALL_MESSAGE_ANNOTATIONS + bytes((_LOCKED_ENTRIES_SIZE, 6)) + _ENQUEUED_TIME_KEY
 
 _MAX_UINT: Final = 0xFFFF_FFFF
 _NULL: Final = b"\x40"
@@ -86,6 +87,12 @@ _NO_HEADER_FIELDS: Final = 4 * _NULL
 _SMALL_UINT: Final = (b"\x43", *[bytes((0x52, number)) for number in range(1, 256)])
 # A header up to its fields, by the bytes these take: at most 1 + 2 + 5 + 1 + 5.
 _HEADER_START: Final = tuple([bytes((0x00, 0x53, 0x70, 0xC0, 1 + size, 5)) for size in range(15)])
+# A whole prefix, by the bytes of its header. Few arguments, since each takes its time: constants that follow each
+# other are one.
+_PREFIX_FORMAT: Final = (
+    f"{len(_LOCK_TOKEN_SECTION)}s16s{len(_LOCKED_START)}sq{len(_SEQUENCE_NUMBER_KEY)}sq{len(_LOCKED_UNTIL_KEY)}sq"
+)
+_pack_prefix: Final = tuple([struct.Struct(f">{size}s{_PREFIX_FORMAT}").pack for size in range(21)])
 
 
 class Stored:
@@ -126,20 +133,21 @@ class Stored:
         size = _LOCKED_ENTRIES_SIZE + len(kept.encoded)
         try:
             if size < 256 and not self.delivery_annotations.count:
-                sections = _pack_sections(
+                start = _LOCKED_START
+                if kept.count:
+                    start = _SMALL_MESSAGE_ANNOTATIONS + bytes((size, 6 + kept.count)) + _ENQUEUED_TIME_KEY
+                prefix: bytes = _pack_prefix[len(header)](
+                    header,
                     _LOCK_TOKEN_SECTION,
                     lock_token,
-                    _SMALL_MESSAGE_ANNOTATIONS,
-                    size,
-                    6 + kept.count,
-                    _ENQUEUED_TIME_KEY,
+                    start,
                     enqueued_time_ms,
                     _SEQUENCE_NUMBER_KEY,
                     sequence_number,
                     _LOCKED_UNTIL_KEY,
                     locked_until_ms,
                 )
-                return header + sections + kept.encoded
+                return prefix + kept.encoded if kept.count else prefix
             encoded = _pack_locked(
                 _ENQUEUED_TIME_KEY,
                 enqueued_time_ms,

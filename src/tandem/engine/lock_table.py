@@ -1,15 +1,13 @@
 """Who holds which message, and until when.
 
 Locks end in the order in which they were taken or renewed, because all locks of a queue last equally long, unless that
-was changed meanwhile. So the order of expiry is a queue too: the first that is still held is the next to expire. Locks
-that were settled meanwhile are passed over, and thrown out when they outnumber the held ones, so that each costs
-constant time.
+was changed meanwhile. So the order of expiry is a line: the first is the next to expire. Each lock knows who is before
+and behind it, so that one in the middle of the line leaves it in constant time when it is settled.
 """
 
 from __future__ import annotations
 
 import struct
-from collections import deque
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
 
@@ -25,11 +23,6 @@ __all__ = ["Lock", "LockTable", "by_consumer", "sequence_number_of_token", "tag_
 # without an index of its own. On the wire it appears in two orders of bytes: as an AMQP uuid (RFC 4122), and as a
 # delivery tag in .NET's order, with the first three groups reversed.
 _pack_number: Final = struct.Struct(">Q").pack
-_read_groups: Final = struct.Struct(">IHH").unpack
-_pack_reversed: Final = struct.Struct("<IHH").pack
-
-# Settled locks that may lie in the order of expiry before it is cleaned, beside as many as are held.
-_TOLERATED_SETTLED: Final = 1_024
 
 
 def sequence_number_of_token(token: bytes) -> int:
@@ -45,19 +38,27 @@ class Lock:
     """One message, locked for one consumer."""
 
     __slots__ = (
+        "bare",
         "consumer",
+        "earlier",
         "is_enlisted",
         "is_held",
+        "later",
         "locked_until_ms",
         "message",
         "outlet",
-        "payload",
+        "prefix",
         "tag",
         "token",
     )
 
     def __init__(
-        self, outlet: Outlet, message: BrokeredMessage, consumer: Consumer | None, locked_until_ms: int, nonce: bytes
+        self,
+        outlet: Outlet,
+        message: BrokeredMessage,
+        consumer: Consumer | None,
+        locked_until_ms: int,
+        nonces: tuple[bytes, bytes],
     ) -> None:
         self.outlet = outlet
         self.message = message
@@ -66,12 +67,27 @@ class Lock:
         self.is_held = True
         # A settlement is part of a transaction that is open: the lock lasts as long as that.
         self.is_enlisted = False
+        # Its neighbours in the order of expiry.
+        self.earlier: Lock | None = None
+        self.later: Lock | None = None
         number: bytes = _pack_number(message.sequence_number)
-        reversed_groups: bytes = _pack_reversed(*_read_groups(nonce))
-        self.token = nonce + number
-        self.tag = reversed_groups + number
-        # The bytes to deliver, until they are delivered.
-        self.payload = b""
+        self.token = nonces[0] + number
+        self.tag = nonces[1] + number
+        # The bytes to deliver, until they are: what the broker says before the message, and the message itself. They
+        # are put together on the wire only, since each copy of a message costs as much as all else about its lock.
+        self.prefix = b""
+        self.bare = b""
+
+    @property
+    def payload(self) -> bytes:
+        """The bytes to deliver, as one."""
+        return self.prefix + self.bare
+
+    def take_parts(self) -> tuple[bytes, bytes]:
+        """The bytes to deliver. The lock keeps them no longer: it may last for minutes."""
+        prefix, self.prefix = self.prefix, b""
+        bare, self.bare = self.bare, b""
+        return prefix, bare
 
 
 def by_consumer(locks: list[Lock]) -> list[tuple[Consumer, list[Lock]]]:
@@ -93,47 +109,75 @@ def by_consumer(locks: list[Lock]) -> list[tuple[Consumer, list[Lock]]]:
 class LockTable:
     """The locks of one outlet, by sequence number."""
 
-    __slots__ = ("_count", "_early", "_order", "held")
+    __slots__ = ("_count", "_early", "_first", "_last", "held", "highest")
 
     def __init__(self) -> None:
         self.held: dict[int, Lock] = {}
-        self._order: deque[tuple[int, Lock]] = deque()
+        # No lock was ever on a message with a higher sequence number: of those nobody has to look for one.
+        self.highest = 0
+        # The ends of the line in which they expire.
+        self._first: Lock | None = None
+        self._last: Lock | None = None
         # Locks that end before others that were taken earlier, as after the queue's lock duration was shortened: a
-        # heap, with a count that keeps locks from being compared.
+        # heap, with a count that keeps locks from being compared. Those that were settled or renewed are passed over.
         self._early: list[tuple[int, int, Lock]] = []
         self._count = 0
 
     def add(self, lock: Lock) -> None:
-        self.held[lock.message.sequence_number] = lock
+        number = lock.message.sequence_number
+        self.held[number] = lock
+        self.highest = max(self.highest, number)
         self._append(lock)
 
     def renew(self, lock: Lock, locked_until_ms: int) -> None:
         # In the same millisecond nothing changes, and one lock must not expire twice.
         if lock.locked_until_ms != locked_until_ms:
+            self._unlink(lock)
             lock.locked_until_ms = locked_until_ms
             self._append(lock)
 
     def _append(self, lock: Lock) -> None:
-        order = self._order
-        until_ms = lock.locked_until_ms
-        if order and order[-1][0] > until_ms:
+        last = self._last
+        if last is None:
+            self._first = lock
+        elif last.locked_until_ms > lock.locked_until_ms:
             self._count += 1
-            heappush(self._early, (until_ms, self._count, lock))
+            heappush(self._early, (lock.locked_until_ms, self._count, lock))
             return
-        if len(order) > 2 * len(self.held) + _TOLERATED_SETTLED:
-            self._order = order = deque([entry for entry in order if _is_current(entry[0], entry[1])])
-        order.append((until_ms, lock))
+        else:
+            last.later = lock
+            lock.earlier = last
+        self._last = lock
+
+    def _unlink(self, lock: Lock) -> None:
+        """Out of the line, if it is in it."""
+        earlier = lock.earlier
+        later = lock.later
+        if earlier is not None:
+            earlier.later = later
+            lock.earlier = None
+        elif self._first is lock:
+            self._first = later
+        if later is not None:
+            later.earlier = earlier
+            lock.later = None
+        elif self._last is lock:
+            self._last = earlier
 
     def drop(self, lock: Lock) -> None:
         lock.is_held = False
         del self.held[lock.message.sequence_number]
+        self._unlink(lock)
 
     def clear(self) -> None:
         """The messages are gone, and so are their locks."""
         for lock in self.held.values():
             lock.is_held = False
+            lock.earlier = None
+            lock.later = None
         self.held.clear()
-        self._order.clear()
+        self._first = None
+        self._last = None
         self._early.clear()
 
     def find(self, token: bytes) -> Lock | None:
@@ -143,32 +187,20 @@ class LockTable:
     def take_expired(self, now_ms: int) -> list[Lock]:
         """The locks whose time is over. Those of open transactions wait for the end of that."""
         expired: list[Lock] = []
-        order = self._order
-        while order:
-            until_ms, lock = order[0]
-            if _is_current(until_ms, lock):
-                if until_ms > now_ms:
-                    break
-                if not lock.is_enlisted:
-                    expired.append(lock)
-            order.popleft()
+        first = self._first
+        while first is not None and first.locked_until_ms <= now_ms:
+            self._unlink(first)
+            if not first.is_enlisted:
+                expired.append(first)
+            first = self._first
         early = self._early
         while early and early[0][0] <= now_ms:
             until_ms, _, lock = heappop(early)
-            if _is_current(until_ms, lock) and not lock.is_enlisted:
+            if lock.is_held and lock.locked_until_ms == until_ms and not lock.is_enlisted:
                 expired.append(lock)
         return expired
 
     def next_expiry_ms(self) -> int:
-        next_ms = self._early[0][0] if self._early else NEVER_MS
-        order = self._order
-        while order:
-            if _is_current(order[0][0], order[0][1]):
-                return min(next_ms, order[0][0])
-            order.popleft()
-        return next_ms
-
-
-def _is_current(until_ms: int, lock: Lock) -> bool:
-    """Held still, and not renewed since."""
-    return lock.is_held and lock.locked_until_ms == until_ms
+        first = self._first
+        next_ms = NEVER_MS if first is None else first.locked_until_ms
+        return min(next_ms, self._early[0][0]) if self._early else next_ms

@@ -199,11 +199,9 @@ class BrokeredMessage:
             pairs["x-opt-deadletter-source"] = self.dead_letter_source
         return Entries.with_symbol_keys(pairs)
 
-    def locked_payload(self, locked_until_ms: int, lock_token: bytes) -> bytes:
-        """The message as it goes to a receiver that has it locked."""
-        stored = self.stored
-        assert stored is not None
-        prefix = stored.locked_prefix(
+    def locked_prefix(self, stored: Stored, locked_until_ms: int, lock_token: bytes) -> bytes:
+        """What goes before the bare message for a receiver that has it locked."""
+        return stored.locked_prefix(
             self.delivery_count,
             self.visible_sequence_number,
             self.enqueued_time_ms,
@@ -211,7 +209,12 @@ class BrokeredMessage:
             lock_token,
             self.further_annotations(),
         )
-        return prefix + stored.bare
+
+    def locked_payload(self, locked_until_ms: int, lock_token: bytes) -> bytes:
+        """The message as it goes to a receiver that has it locked."""
+        stored = self.stored
+        assert stored is not None
+        return self.locked_prefix(stored, locked_until_ms, lock_token) + stored.bare
 
     def unlocked_payload(self) -> bytes:
         """The message as it is browsed, or handed out for good."""

@@ -107,7 +107,10 @@ class Outlet:
 
     def _lock(self, message: BrokeredMessage, consumer: Consumer, now_ms: int) -> None:
         lock = self.lock(message, consumer, now_ms)
-        lock.payload = message.locked_payload(lock.locked_until_ms, lock.token)
+        stored = message.stored
+        assert stored is not None
+        lock.prefix = message.locked_prefix(stored, lock.locked_until_ms, lock.token)
+        lock.bare = stored.bare
         # The bytes are on disk; the lock may last for minutes.
         message.stored = None
         self.subqueue.namespace.effects.deliveries.append(lock)
@@ -120,7 +123,7 @@ class Outlet:
         else:
             locked_until_ms = now_ms + subqueue.queue.description.lock_duration_ms
             subqueue.wake_at(locked_until_ms)
-        lock = Lock(self, message, consumer, locked_until_ms, subqueue.namespace.nonces.next())
+        lock = Lock(self, message, consumer, locked_until_ms, subqueue.namespace.nonces.next_pair())
         self.locks.add(lock)
         return lock
 
@@ -130,7 +133,7 @@ class Outlet:
         self.subqueue.remove(message)
         consumer.unsent_count += 1
         tag = namespace.nonces.next() + message.sequence_number.to_bytes(8, "big")
-        namespace.effects.handed_out.append(HandedOut(consumer, payload, tag))
+        namespace.effects.handed_out.append(HandedOut(consumer, message, payload, tag))
 
     def _drain(self, waiting: deque[Consumer]) -> None:
         for consumer in [one for one in waiting if one.is_draining]:
@@ -175,9 +178,11 @@ class Outlet:
         size_bytes = 0
         for message in messages:
             size_bytes += message.size_bytes
-        taken: Container[int] = self.locks.held
+        taken: Container[int] | None = self.locks.held
         if self.subqueue.pending:
             taken = self.locks.held.keys() | self.subqueue.pending
+        elif messages and messages[0].sequence_number > self.locks.highest:
+            taken = None
         head.fill(messages, taken, len(messages) < limit and size_bytes < MAX_HEAD_BYTES)
         if self.session is not None:
             self.pump()

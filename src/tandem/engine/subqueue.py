@@ -141,13 +141,14 @@ class SubQueue:
             self._ask_next_times()
 
     def count(self, message: BrokeredMessage, by: int) -> None:
+        """A message of this state came (1) or went (-1)."""
         if message.state == ACTIVE:
             self.active_count += by
         elif message.state == DEFERRED:
             self.deferred_count += by
         else:
             self.scheduled_count += by
-        self.grow(by * message.held_bytes)
+        self.grow(message.held_bytes if by > 0 else -message.held_bytes)
 
     def grow(self, by_bytes: int) -> None:
         """What a subscription holds for itself is part of the size of its topic."""
