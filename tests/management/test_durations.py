@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tandem.durations import duration_text, parse_duration_ms
 from tandem.errors import ArgumentError
-from tandem.management.durations import duration_text, parse_duration_ms
 
 
 @pytest.mark.parametrize(

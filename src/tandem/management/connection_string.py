@@ -11,16 +11,13 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import urlsplit
 
-from tandem.errors import ConfigurationError
+from tandem.connection_pairs import bracketed, read_pairs, unusable
 from tandem.server.keys import DEVELOPMENT_KEY, ROOT_RULE_NAME
 
-__all__ = ["DEFAULT_HOST", "DEFAULT_PORT", "MAX_CONNECTION_STRING_CHARACTERS", "ConnectionString", "bracketed"]
+__all__ = ["DEFAULT_HOST", "DEFAULT_PORT", "ConnectionString"]
 
 DEFAULT_HOST: Final = "localhost"
 DEFAULT_PORT: Final = 5672
-
-# Characters. An endpoint, a rule name and a key of the largest sizes take less than a thousand.
-MAX_CONNECTION_STRING_CHARACTERS: Final = 4_096
 
 _HTTPS_PORT: Final = 443
 _KEYS: Final = (
@@ -62,40 +59,18 @@ class ConnectionString:
     @staticmethod
     def parse(text: str) -> ConnectionString:
         """What is wrong is said without repeating the text: it holds a key."""
-        pairs = _pairs(text)
+        pairs = read_pairs(text, _KEYS)
         for name, key in (
             ("Endpoint", "endpoint"),
             ("SharedAccessKeyName", "sharedaccesskeyname"),
             ("SharedAccessKey", "sharedaccesskey"),
         ):
             if not pairs.get(key):
-                raise _wrong(f"{name} is missing")
+                raise unusable(f"{name} is missing")
         host, port = _host_and_port(pairs["endpoint"])
         # Spelled out by the SDKs in several ways; only Python's insists on lower case.
         is_emulator = pairs.get("usedevelopmentemulator", "").lower() == "true"
         return ConnectionString(host, port, pairs["sharedaccesskeyname"], pairs["sharedaccesskey"], is_emulator)
-
-
-def bracketed(host: str) -> str:
-    """A host as it stands in a URL: an IPv6 address needs brackets, or its colons would start a port."""
-    return f"[{host}]" if ":" in host and not host.startswith("[") else host
-
-
-def _pairs(text: str) -> dict[str, str]:
-    if len(text) > MAX_CONNECTION_STRING_CHARACTERS:
-        raise _wrong(f"it has {len(text):,} characters, more than {MAX_CONNECTION_STRING_CHARACTERS:,}")
-    if not text.isprintable():
-        raise _wrong("it holds a character that cannot be printed")
-    pairs: dict[str, str] = {}
-    for number, part in enumerate(text.strip().split(";"), start=1):
-        if not part.strip():
-            continue
-        name, equals, value = part.partition("=")
-        key = name.strip().lower()
-        if not equals or key not in _KEYS:
-            raise _wrong(f"part {number} is none of Endpoint, SharedAccessKeyName, SharedAccessKey, ...")
-        pairs[key] = value.strip()
-    return pairs
 
 
 def _host_and_port(endpoint: str) -> tuple[str, int | None]:
@@ -103,11 +78,7 @@ def _host_and_port(endpoint: str) -> tuple[str, int | None]:
         parts = urlsplit(endpoint)
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        raise _wrong(f"Endpoint cannot be read: {error}") from error
+        raise unusable(f"Endpoint cannot be read: {error}") from error
     if parts.scheme not in {"sb", "amqp", "amqps", "http", "https"} or not host:
-        raise _wrong("Endpoint must look like sb://HOST:PORT")
+        raise unusable("Endpoint must look like sb://HOST:PORT")
     return host, port
-
-
-def _wrong(reason: str) -> ConfigurationError:
-    return ConfigurationError(f"the connection string cannot be used: {reason}; `tandem connection-string` prints one")

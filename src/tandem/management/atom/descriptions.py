@@ -14,11 +14,12 @@ from urllib.parse import quote
 from tandem.addresses import parse_address
 from tandem.auth import AuthorizationRule
 from tandem.auth.keys import right_names
+from tandem.durations import date_text, iso_duration, read_duration_ms
 from tandem.engine.queue import Queue
 from tandem.engine.subscription import Subscription
 from tandem.engine.topic import Topic
 from tandem.errors import ArgumentError
-from tandem.management.atom.values import date_text, iso_duration, read_boolean, read_duration_ms, read_number
+from tandem.management.atom.values import read_boolean, read_number
 from tandem.management.atom.xml import Element, element, escaped
 from tandem.rules import CorrelationFilter
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tandem.management.atom.values import date_text
+from tandem.durations import date_text
 from tandem.management.atom.xml import element, escaped
 
 __all__ = ["ATOM", "ENTRY_TYPE", "ERROR_TYPE", "FEED_TYPE", "Entry", "error_document", "feed_document", "nothing_found"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from tandem.durations import date_text
 from tandem.management.atom.descriptions import SERVICE_BUS
-from tandem.management.atom.values import date_text
 from tandem.management.atom.xml import element, escaped
 
 __all__ = ["namespace_xml"]

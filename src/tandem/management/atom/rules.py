@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
+from tandem.durations import date_text
 from tandem.engine.rule import Rule, correlation_texts, sql_filter
 from tandem.errors import ArgumentError
 from tandem.management.atom.descriptions import INSTANCE, SERVICE_BUS
-from tandem.management.atom.values import date_text, read_boolean, read_number
+from tandem.management.atom.values import read_boolean, read_number
 from tandem.management.atom.xml import Element, element, escaped
 from tandem.rules import CorrelationFilter, FalseFilter, Filter, SqlAction, SqlFilter, TrueFilter
 from tandem.rules.values import MAX_DATETIME_TICKS, MAX_INT64, MIN_INT64, DateTime, TimeSpan, rule_value

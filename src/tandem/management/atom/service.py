@@ -49,6 +49,7 @@ from tandem.management.atom.rules import read_rule_xml, rule_xml
 from tandem.management.atom.values import ticks_of
 from tandem.management.atom.xml import MAX_XML_BYTES, Element, read_xml
 from tandem.management.gate import Gate
+from tandem.management.metered import count_refusal
 from tandem.management.requests import DEFAULT_PAGE_ENTITIES, read_body, whole_number
 
 __all__ = ["AtomService"]
@@ -80,6 +81,7 @@ class AtomService:
         try:
             return await self._answer(request, path)
         except ProtocolError as error:
+            count_refusal(request, error)
             return self._error(error.http_status, _detail(error), path)
         except web.HTTPException as error:
             if error.status < 400:

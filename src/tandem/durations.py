@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from tandem.errors import ArgumentError
 
-__all__ = ["NEVER", "duration_text", "parse_duration_ms"]
+__all__ = [
+    "NEVER",
+    "NEVER_DURATION",
+    "date_text",
+    "duration_text",
+    "iso_duration",
+    "parse_duration_ms",
+    "read_duration_ms",
+]
 
 # What stands for a time that never comes.
 NEVER: Final = "never"
@@ -15,6 +24,11 @@ NEVER: Final = "never"
 # Milliseconds. From this on a duration means never: the largest that .NET can hold, 10,675,199 days, and what the
 # service's descriptions have for "not set".
 _NEVER_FROM_MS: Final = 10_675_199 * 86_400_000
+
+# The same as .NET writes it.
+NEVER_DURATION: Final = "P10675199DT2H48M5.4775807S"
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 # Characters. The longest that makes sense is .NET's largest, `P10675199DT2H48M5.4775807S`.
 _MAX_DURATION_CHARACTERS: Final = 64
@@ -77,3 +91,36 @@ def duration_text(value_ms: int | None) -> str:
         if count:
             parts.append(f"{count}{unit}")
     return "".join(parts) or "0s"
+
+
+def iso_duration(value_ms: int | None) -> str:
+    """ISO 8601 as .NET writes it: days and below, no part that is zero."""
+    if value_ms is None or value_ms >= _NEVER_FROM_MS:
+        return NEVER_DURATION
+    days, rest = divmod(value_ms, 86_400_000)
+    hours, rest = divmod(rest, 3_600_000)
+    minutes, rest = divmod(rest, 60_000)
+    seconds, milliseconds = divmod(rest, 1_000)
+    date = f"{days}D" if days else ""
+    fraction = f".{milliseconds:03}".rstrip("0") if milliseconds else ""
+    time = (
+        (f"{hours}H" if hours else "")
+        + (f"{minutes}M" if minutes else "")
+        + (f"{seconds}{fraction}S" if seconds or fraction else "")
+    )
+    return f"P{date}T{time}" if time else f"P{date}" if date else "PT0S"
+
+
+def read_duration_ms(text: str, field: str) -> int | None:
+    """Milliseconds, or None for never."""
+    if not text.startswith("P"):
+        raise ArgumentError(f"{field} is {text!r:.80}; it must be a duration such as PT1M or P7D")
+    return parse_duration_ms(text, field)
+
+
+def date_text(at_ms: int | None) -> str:
+    """With the seven digits of .NET; None is "never"."""
+    if at_ms is None:
+        return "0001-01-01T00:00:00Z"
+    moment = _EPOCH + timedelta(milliseconds=at_ms)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{at_ms % 1_000:03}0000Z"
