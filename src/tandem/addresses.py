@@ -20,9 +20,11 @@ __all__ = [
     "MAX_SUBSCRIPTION_NAME_CHARACTERS",
     "SUBSCRIPTIONS",
     "Address",
+    "HubPath",
     "SubQueue",
     "is_within",
     "parse_address",
+    "split_hub_path",
     "split_subscription",
     "subscription_path",
     "validate_entity_name",
@@ -49,6 +51,10 @@ _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._~/-]*[A-Za-z0-9])?")
 _SUBSCRIPTION_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._$-]*[A-Za-z0-9_$-])?")
 # Names of rules begin with a dollar if the service itself made them: $Default.
 _RULE_NAME: Final = re.compile(r"[$]?[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9_-])?")
+
+_PARTITIONS: Final = "partitions"
+_CONSUMER_GROUPS: Final = "consumergroups"
+_PUBLISHERS: Final = "publishers"
 
 _CBS: Final = "$cbs"
 _MANAGEMENT: Final = "$management"
@@ -173,6 +179,37 @@ def split_subscription(entity: str) -> tuple[str, str] | None:
     """Topic and subscription of a path in lower case, if it can be one. Names hold slashes: the last mark counts."""
     topic, mark, subscription = entity.rpartition(SUBSCRIPTIONS.lower())
     return (topic, subscription) if mark and topic and subscription else None
+
+
+class HubPath:
+    """The parts of an event hub that an address may name; None for what it does not name."""
+
+    __slots__ = ("consumer_group", "hub", "partition_id", "publisher")
+
+    def __init__(self, hub: str, consumer_group: str | None, partition_id: str | None, publisher: str | None) -> None:
+        self.hub = hub
+        self.consumer_group = consumer_group
+        self.partition_id = partition_id
+        self.publisher = publisher
+
+
+def split_hub_path(path: str) -> HubPath:
+    """`hub`, `hub/Partitions/0`, `hub/Publishers/me` or `hub/ConsumerGroups/group/Partitions/0`. That there is a hub of
+    this name is for the namespace to say; only what stands behind it is read."""
+    segments = path.split("/")
+    partition_id: str | None = None
+    consumer_group: str | None = None
+    publisher: str | None = None
+    if len(segments) >= 3 and segments[-2].lower() == _PARTITIONS:
+        partition_id = segments[-1]
+        del segments[-2:]
+    if len(segments) >= 3 and segments[-2].lower() == _CONSUMER_GROUPS:
+        consumer_group = segments[-1]
+        del segments[-2:]
+    elif len(segments) >= 3 and partition_id is None and segments[-2].lower() == _PUBLISHERS:
+        publisher = segments[-1]
+        del segments[-2:]
+    return HubPath("/".join(segments), consumer_group, partition_id, publisher)
 
 
 def _split_host(text: str) -> tuple[str, str]:

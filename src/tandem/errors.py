@@ -29,6 +29,7 @@
         ├── NotFound                    amqp:not-found                    link
         ├── EntityDisabled              com.microsoft:entity-disabled     link
         ├── EntityAlreadyExists         com.microsoft:entity-already-exists link
+        ├── HubRecreated                tandem:hub-recreated              link
         ├── SessionCannotBeLocked       com.microsoft:session-cannot-be-locked link
         ├── SessionLockLost             com.microsoft:session-lock-lost   link
         ├── OperationTimeout            com.microsoft:timeout             link
@@ -40,6 +41,8 @@
         ├── SessionNotFound             com.microsoft:session-not-found   delivery
         ├── ArgumentError               com.microsoft:argument-error      delivery
         │   └── ArgumentOutOfRange      com.microsoft:argument-out-of-range delivery
+        ├── OutOfOrderSequence          com.microsoft:out-of-order-sequence delivery
+        ├── ProducerEpochStolen         com.microsoft:producer-epoch-stolen delivery
         ├── OperationNotImplemented     amqp:not-implemented              delivery
         ├── TransactionUnknownId        amqp:transaction:unknown-id       delivery
         ├── TransactionTimeout          amqp:transaction:timeout          delivery
@@ -67,6 +70,7 @@ __all__ = [
     "FrameSizeTooSmall",
     "FramingError",
     "HandleInUse",
+    "HubRecreated",
     "IdleTimeoutExpired",
     "InvalidField",
     "InvalidToken",
@@ -78,6 +82,8 @@ __all__ = [
     "NotFound",
     "OperationNotImplemented",
     "OperationTimeout",
+    "OutOfOrderSequence",
+    "ProducerEpochStolen",
     "ProtocolError",
     "QuotaExceeded",
     "RemoteError",
@@ -319,6 +325,14 @@ class EntityAlreadyExists(ProtocolError):
     scope = Scope.LINK
 
 
+class HubRecreated(ProtocolError):
+    """The event hub was deleted and made again: positions in the old one mean nothing in the new one. Begin anew."""
+
+    condition = "tandem:hub-recreated"
+    http_status = 410
+    scope = Scope.LINK
+
+
 class SessionCannotBeLocked(ProtocolError):
     """Another receiver holds the session. Accept another one, or wait until its lock ends."""
 
@@ -405,6 +419,22 @@ class ArgumentOutOfRange(ArgumentError):
     """A value outside its range. The description names it and the range."""
 
     condition = "com.microsoft:argument-out-of-range"
+
+
+class OutOfOrderSequence(ProtocolError):
+    """An idempotent producer left out a number. Send again from the one that was expected."""
+
+    condition = "com.microsoft:out-of-order-sequence"
+    http_status = 400
+    scope = Scope.DELIVERY
+
+
+class ProducerEpochStolen(ProtocolError):
+    """Another idempotent producer with the same id has a higher epoch. Open with a higher one to take over."""
+
+    condition = "com.microsoft:producer-epoch-stolen"
+    http_status = 410
+    scope = Scope.DELIVERY
 
 
 class OperationNotImplemented(ProtocolError):

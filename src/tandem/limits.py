@@ -197,6 +197,52 @@ SESSION_WAIT_MS: Final = 65_000
 # Sessions. One call of get-message-sessions. Service: 100 in the SDKs.
 MAX_SESSIONS_PER_PAGE: Final = 1_000
 
+# --- Event hubs -------------------------------------------------------------------------------------------------
+
+# Hubs of one namespace. Each partition costs about 1 KB of memory, whatever it holds. Service: 10 (Standard) to 1,000.
+MAX_HUBS: Final = 1_000
+
+# Partitions of one hub. Service: 32 (Standard), 100 (Premium), 1,024 (Dedicated).
+MAX_PARTITIONS: Final = 1_024
+
+# Consumer groups of one hub. Service: 20 (Standard), 100 (Premium), 1,000 (Dedicated).
+MAX_CONSUMER_GROUPS: Final = 1_000
+
+# Characters. It is part of every address that a reader writes. Service: 50.
+MAX_CONSUMER_GROUP_NAME_CHARACTERS: Final = 50
+
+# Kilobytes. An event, or a batch of them. Service: 256 (Basic), 1,024.
+MAX_EVENT_SIZE_KILOBYTES: Final = 1_024
+
+# Characters. The key of an event is kept with every event. Service: 128.
+MAX_PARTITION_KEY_CHARACTERS: Final = 128
+
+# Milliseconds. A minute: what is kept shorter is gone before it is read. Service: 3,600,000.
+MIN_RETENTION_MS: Final = 60_000
+
+# Milliseconds. A hundred years; who wants to keep events for good says so by null. Service: 7,776,000,000 (90 days).
+MAX_RETENTION_MS: Final = 3_155_760_000_000
+
+# Bytes of one partition. Retention drops whole segments, of 8 MiB: less could not be kept. Service: not published.
+MIN_RETENTION_BYTES: Final = 16_777_216
+
+# Receivers without an epoch, of one partition and consumer group. Service: 5.
+MAX_RECEIVERS_WITHOUT_EPOCH: Final = 5
+
+# Idempotent producers that one partition remembers; the one that was silent longest is forgotten. About 200 bytes each.
+# Service: not published.
+MAX_PRODUCERS_PER_PARTITION: Final = 10_000
+
+# Bytes. The young tail of a partition that somebody reads, from which readers that keep up are served.
+MAX_TAIL_BYTES: Final = 1_048_576
+
+# Events and bytes. What is read from the store at once for a reader that is behind, and given to one that keeps up
+# before others have their turn.
+MAX_EVENTS_PER_READ: Final = 1_000
+MAX_EVENT_READ_BYTES: Final = 524_288
+
+# --- Rules ------------------------------------------------------------------------------------------------------
+
 # Characters. The text of a filter or of an action; it has at most as many tokens. Service: 1,024.
 MAX_EXPRESSION_CHARACTERS: Final = 1_024
 

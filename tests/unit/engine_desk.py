@@ -183,7 +183,7 @@ class Desk:
             self.namespace.settle_turn()
             effects = self.namespace.effects
             is_quiet = not (effects.has_writes or effects.queries or effects.replies)
-            if is_quiet and not effects.deliveries and not effects.notices:
+            if is_quiet and not (effects.deliveries or effects.notices or effects.event_deliveries):
                 return
         raise AssertionError("the engine does not come to rest")
 
@@ -209,6 +209,7 @@ class Desk:
     def commit(self, batch: list[Effects], duplicates: set[int]) -> None:
         """The second half: it is on disk, and told."""
         self.store.commit()
+        self.store.committed()
         self.namespace.shared(self.shared_bytes)
         self.shared_bytes = {}
         for effects in batch:

@@ -256,6 +256,14 @@ def test_a_ping_is_counted_and_never_delivered() -> None:
     assert (queue.ping_count, queue.main.active_count) == (2, 1)
 
 
+@mission("M25")
+def test_a_ping_is_taken_by_a_queue_that_requires_sessions() -> None:
+    desk = Desk()
+    queue = desk.queue(requires_session=True)
+    desk.send(queue, encode_message(properties=Properties(content_type="application/vnd.ms-servicebus-ping"), data=b""))
+    assert (queue.ping_count, queue.main.active_count) == (1, 0)
+
+
 def test_a_message_that_only_looks_like_a_ping_is_delivered() -> None:
     desk = Desk()
     queue = desk.queue()

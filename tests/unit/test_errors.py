@@ -84,9 +84,12 @@ def test_each_protocol_error_has_a_condition_of_the_specification_or_of_the_serv
     # Those of the service, which its SDKs tell apart.
     service = (
         "auth-failed server-busy timeout message-lock-lost session-lock-lost session-cannot-be-locked "
-        "message-not-found session-not-found entity-disabled entity-already-exists argument-error argument-out-of-range"
+        "message-not-found session-not-found entity-disabled entity-already-exists argument-error "
+        "argument-out-of-range out-of-order-sequence producer-epoch-stolen"
     )
     conditions |= {f"com.microsoft:{name}" for name in service.split()}
+    # Of the API that only Tandem has.
+    conditions.add("tandem:hub-recreated")
     assert kind.condition in conditions
 
 

@@ -27,7 +27,15 @@ from tandem.limits import (
     MIN_TIME_TO_LIVE_MS,
 )
 
-__all__ = ["EntityStatus", "FieldTypes", "QueueDescription", "checked_fields", "status_of"]
+__all__ = [
+    "EntityStatus",
+    "FieldTypes",
+    "QueueDescription",
+    "check_metadata",
+    "checked_fields",
+    "status_of",
+    "within",
+]
 
 # Per property the type of its values, and whether it may be null.
 FieldTypes = dict[str, tuple[type, bool]]
@@ -116,32 +124,23 @@ class QueueDescription:
 
     def _check(self) -> None:
         self.check_name()
-        _within("lock_duration_ms", self.lock_duration_ms, MIN_LOCK_DURATION_MS, MAX_LOCK_DURATION_MS)
-        _within("max_size_in_megabytes", self.max_size_in_megabytes, 1, MAX_QUEUE_SIZE_MEGABYTES)
-        _within(
+        within("lock_duration_ms", self.lock_duration_ms, MIN_LOCK_DURATION_MS, MAX_LOCK_DURATION_MS)
+        within("max_size_in_megabytes", self.max_size_in_megabytes, 1, MAX_QUEUE_SIZE_MEGABYTES)
+        within(
             "duplicate_detection_history_time_window_ms",
             self.duplicate_detection_history_time_window_ms,
             MIN_DUPLICATE_WINDOW_MS,
             MAX_DUPLICATE_WINDOW_MS,
         )
-        _within("max_delivery_count", self.max_delivery_count, 1, MAX_DELIVERY_COUNT)
-        _within("max_message_size_in_kilobytes", self.max_message_size_in_kilobytes, 1, MAX_MESSAGE_SIZE_KILOBYTES)
+        within("max_delivery_count", self.max_delivery_count, 1, MAX_DELIVERY_COUNT)
+        within("max_message_size_in_kilobytes", self.max_message_size_in_kilobytes, 1, MAX_MESSAGE_SIZE_KILOBYTES)
         if self.default_message_time_to_live_ms is not None:
-            _within(
+            within(
                 "default_message_time_to_live_ms", self.default_message_time_to_live_ms, MIN_TIME_TO_LIVE_MS, NEVER_MS
             )
         if self.auto_delete_on_idle_ms is not None:
-            _within("auto_delete_on_idle_ms", self.auto_delete_on_idle_ms, MIN_AUTO_DELETE_ON_IDLE_MS, NEVER_MS)
-        if self.user_metadata is not None and len(self.user_metadata) > MAX_USER_METADATA_CHARACTERS:
-            raise ArgumentOutOfRange(
-                f"user_metadata has {len(self.user_metadata)} characters; at most {MAX_USER_METADATA_CHARACTERS} are "
-                "allowed"
-            )
-        if self.authorization_rules is not None and len(self.authorization_rules) > MAX_RULES_PER_SCOPE:
-            raise ArgumentOutOfRange(
-                f"authorization_rules has {len(self.authorization_rules)} rules; at most {MAX_RULES_PER_SCOPE} are "
-                "allowed"
-            )
+            within("auto_delete_on_idle_ms", self.auto_delete_on_idle_ms, MIN_AUTO_DELETE_ON_IDLE_MS, NEVER_MS)
+        check_metadata(self.user_metadata, self.authorization_rules)
         if self.requires_session and self.forward_to is not None:
             raise ArgumentError(
                 f"forward_to is {self.forward_to!r} on a {self.kind} that requires sessions: sessions cannot be "
@@ -285,6 +284,18 @@ def status_of(text: object) -> EntityStatus:
         raise ArgumentError(f"status is {text!r}; it must be one of {allowed}") from None
 
 
-def _within(field: str, value: int, least: int, most: int) -> None:
+def check_metadata(user_metadata: str | None, authorization_rules: list[AuthorizationRule] | None) -> None:
+    """What entities of every kind carry, within its bounds."""
+    if user_metadata is not None and len(user_metadata) > MAX_USER_METADATA_CHARACTERS:
+        raise ArgumentOutOfRange(
+            f"user_metadata has {len(user_metadata)} characters; at most {MAX_USER_METADATA_CHARACTERS} are allowed"
+        )
+    if authorization_rules is not None and len(authorization_rules) > MAX_RULES_PER_SCOPE:
+        raise ArgumentOutOfRange(
+            f"authorization_rules has {len(authorization_rules)} rules; at most {MAX_RULES_PER_SCOPE} are allowed"
+        )
+
+
+def within(field: str, value: int, least: int, most: int) -> None:
     if not least <= value <= most:
         raise ArgumentOutOfRange(f"{field} is {value}; it must be from {least} to {most}")

@@ -17,11 +17,14 @@ from tandem.engine.message import ACTIVE, DEFERRED, Admission, BrokeredMessage, 
 
 if TYPE_CHECKING:
     from tandem.engine.consumer import Consumer
+    from tandem.engine.hubs.receiver import EventDelivery
+    from tandem.engine.hubs.record import EventRecord
     from tandem.engine.lock_table import Lock
     from tandem.engine.queries import Query
 
 __all__ = [
     "Change",
+    "DropHub",
     "DropQueue",
     "DropRule",
     "Effects",
@@ -30,6 +33,7 @@ __all__ = [
     "Move",
     "Notice",
     "NoticeKind",
+    "PutHub",
     "PutQueue",
     "PutRule",
     "SetSessionState",
@@ -109,6 +113,27 @@ class DropQueue(Change):
         self.number = number
 
 
+class PutHub(Change):
+    """An event hub is made or changed."""
+
+    __slots__ = ("created_at_ms", "fields", "number", "updated_at_ms")
+
+    def __init__(self, number: int, fields: dict[str, object], created_at_ms: int, updated_at_ms: int) -> None:
+        self.number = number
+        self.fields = fields
+        self.created_at_ms = created_at_ms
+        self.updated_at_ms = updated_at_ms
+
+
+class DropHub(Change):
+    """An event hub is gone, with all its events."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
 class PutRule(Change):
     """A subscription gets a rule."""
 
@@ -167,7 +192,8 @@ class StreamChange:
             self.deferred += count
         else:
             self.scheduled += count
-        self.size_bytes += count * message.held_bytes
+        # No product: the compiled form multiplies negative numbers by way of objects, as slowly as all the rest.
+        self.size_bytes += message.held_bytes if count > 0 else -message.held_bytes
 
 
 class NoticeKind(enum.Enum):
@@ -193,10 +219,11 @@ class Notice:
 class HandedOut:
     """A message that was received and deleted in one step."""
 
-    __slots__ = ("consumer", "payload", "tag")
+    __slots__ = ("consumer", "message", "payload", "tag")
 
-    def __init__(self, consumer: Consumer, payload: bytes, tag: bytes) -> None:
+    def __init__(self, consumer: Consumer, message: BrokeredMessage, payload: bytes, tag: bytes) -> None:
         self.consumer = consumer
+        self.message = message
         self.payload = payload
         self.tag = tag
 
@@ -211,6 +238,8 @@ class Effects:
         "bodies",
         "changes",
         "deliveries",
+        "event_deliveries",
+        "events",
         "handed_out",
         "moved",
         "notices",
@@ -243,6 +272,9 @@ class Effects:
         self.deliveries: list[Lock] = []
         self.notices: list[Notice] = []
         self.queries: list[Query] = []
+        # Events to append, in the order of their numbers, and what readers are told at once: it is on disk already.
+        self.events: list[EventRecord] = []
+        self.event_deliveries: list[EventDelivery] = []
 
     def stream_change(self, stream: int) -> StreamChange:
         change = self.streams.get(stream)
@@ -252,6 +284,11 @@ class Effects:
 
     @property
     def has_writes(self) -> bool:
+        return bool(self.events) or self.has_rows
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether there is something to write besides events, which have a log of their own."""
         return bool(self.appended or self.changes or self.removed or self.streams or self.admissions)
 
     def release(self, body_number: int) -> None:

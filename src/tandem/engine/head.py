@@ -103,13 +103,13 @@ class Head:
         if sequence_number <= self.cursor:
             self._dropped.add(sequence_number)
 
-    def fill(self, messages: list[BrokeredMessage], taken: Container[int], is_all: bool) -> None:
-        """What lies beyond the cursor was read from disk. Those in `taken` are not available."""
+    def fill(self, messages: list[BrokeredMessage], taken: Container[int] | None, is_all: bool) -> None:
+        """What lies beyond the cursor was read from disk. Those in `taken`, if any are, are not available."""
         if messages and self.cursor == self.floor:
             self.floor = messages[0].sequence_number - 1
         for message in messages:
             self.cursor = message.sequence_number
-            if message.sequence_number not in taken:
+            if taken is None or message.sequence_number not in taken:
                 self._ready.append(message)
                 self._ready_bytes += message.size_bytes
         self.is_complete = is_all and not self._is_behind

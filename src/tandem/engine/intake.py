@@ -101,7 +101,8 @@ def _read(payload: bytes, description: QueueDescription, now_ms: int, nonces: No
             _read_scheduled_time(source, message, now_ms)
         if _PARTITION_KEY in annotations.encoded:
             draft.partition_key = _annotated_text(source, "x-opt-partition-key")
-    if description.judges_properties:
+    # A ping has no session, and is taken all the same: it asks whether the entity can be reached.
+    if description.judges_properties and not draft.is_ping:
         _read_properties(source, draft, description)
     return draft
 

@@ -12,11 +12,13 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from tandem.addresses import Address, split_subscription, subscription_path
+from tandem.addresses import Address, split_hub_path, split_subscription, subscription_path
 from tandem.auth.keys import KeyRing
 from tandem.engine.description import QueueDescription
 from tandem.engine.effects import DropQueue, Effects
+from tandem.engine.hubs.hubs import EventHubs
 from tandem.engine.message import BrokeredMessage
+from tandem.engine.metering import Meter
 from tandem.engine.queue import STREAMS_PER_QUEUE, Queue
 from tandem.engine.rule import Rule
 from tandem.engine.subqueue import SubQueue
@@ -47,8 +49,10 @@ class Namespace:
         "_next_number",
         "_to_pump",
         "effects",
+        "hubs",
         "is_disk_full",
         "key_ring",
+        "meter",
         "name",
         "nonces",
         "now_ms",
@@ -65,6 +69,8 @@ class Namespace:
         self.effects = Effects()
         self.timers = Timers()
         self.transactions = Transactions(self)
+        self.hubs = EventHubs(self)
+        self.meter = Meter()
         # The store has no room for new messages.
         self.is_disk_full = False
         # Queues and topics. Subscriptions are found through their topic.
@@ -79,6 +85,7 @@ class Namespace:
     def begin(self, now_ms: int) -> None:
         """Time goes forward only: a clock that is set back must not make a lock last longer than it was promised."""
         self.now_ms = max(self.now_ms, now_ms)
+        self.meter.begin(self.now_ms)
 
     def tick(self) -> None:
         """Look after everything that has come due."""
@@ -94,7 +101,7 @@ class Namespace:
         self._to_pump[subqueue] = None
 
     def settle_turn(self) -> None:
-        while self._to_pump:
+        while self.hubs.settle_turn() or self._to_pump:
             subqueues = list(self._to_pump)
             self._to_pump.clear()
             for subqueue in subqueues:
@@ -132,6 +139,8 @@ class Namespace:
                 subqueue.count(message, 1)
                 subqueue.outlet.head.add_out_of_order(message)
                 self._to_pump[subqueue] = None
+        if effects.events:
+            self.hubs.committed(effects.events)
         for topic_number, size_bytes in effects.published:
             topic = self._by_number.get(topic_number)
             if topic is not None:
@@ -216,7 +225,7 @@ class Namespace:
         return subscription
 
     def _create(self, description: QueueDescription) -> Queue:
-        if self.find_any(description.name.lower()) is not None:
+        if self.find_any(description.name.lower()) is not None or self.hubs.find(description.name) is not None:
             raise EntityAlreadyExists(
                 f"SubCode=40900. Conflict. The messaging entity '{description.name}' exists already."
             )
@@ -311,6 +320,10 @@ class Namespace:
                 if isinstance(topic, Topic):
                     return topic.subscriptions.get(names[1])
         return entity
+
+    def has_entity(self, path: str) -> bool:
+        """Whether a path names an entity of any kind, or a part of an event hub."""
+        return self.find_any(path) is not None or self.hubs.find(split_hub_path(path).hub) is not None
 
     def topic(self, path: str) -> Topic:
         topic = self.find(path)

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from tandem.engine.hubs.event import Event
 from tandem.engine.message import BrokeredMessage
 
 __all__ = [
     "ANY_STATE",
     "DueQuery",
     "EnqueuedBeforeQuery",
+    "EventTimeQuery",
+    "EventsQuery",
     "ExpiredQuery",
     "MessagesQuery",
     "NextTimesQuery",
@@ -250,4 +253,40 @@ class SessionStateQuery(Query):
     def __init__(self, stream: int, session_id: str, answer: Callable[[bytes | None], None]) -> None:
         super().__init__(stream)
         self.session_id = session_id
+        self.answer = answer
+
+
+class EventsQuery(Query):
+    """Events of a partition that are on disk, from this number on, in order: at least one if there is one."""
+
+    __slots__ = ("answer", "from_sequence_number", "hub_number", "limit", "limit_bytes", "partition_id")
+
+    def __init__(
+        self,
+        hub_number: int,
+        partition_id: int,
+        from_sequence_number: int,
+        limit: int,
+        limit_bytes: int,
+        answer: Callable[[list[Event]], None],
+    ) -> None:
+        super().__init__(0)
+        self.hub_number = hub_number
+        self.partition_id = partition_id
+        self.from_sequence_number = from_sequence_number
+        self.limit = limit
+        self.limit_bytes = limit_bytes
+        self.answer = answer
+
+
+class EventTimeQuery(Query):
+    """The number of the first event of a partition that was enqueued at this time or later, or of the next one."""
+
+    __slots__ = ("answer", "at_ms", "hub_number", "partition_id")
+
+    def __init__(self, hub_number: int, partition_id: int, at_ms: int, answer: Callable[[int], None]) -> None:
+        super().__init__(0)
+        self.hub_number = hub_number
+        self.partition_id = partition_id
+        self.at_ms = at_ms
         self.answer = answer

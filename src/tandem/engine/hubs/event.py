@@ -1,0 +1,119 @@
+"""One event, as it lies in a partition and as it is delivered."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from tandem.amqp.sections import MESSAGE_ANNOTATIONS, Entries
+
+__all__ = ["EVENT_ANNOTATIONS", "Event", "offset_of"]
+
+
+def _key(text: bytes, constructor: bytes) -> bytes:
+    """A symbol of less than 256 characters, and the constructor of the value that follows it."""
+    return bytes((0xA3, len(text))) + text + constructor
+
+
+# The epoch of the numbers is always -1: it rises when a namespace is failed over by geo-replication, which is not here.
+_START: Final = _key(b"x-opt-sequence-number-epoch", b"\x54") + b"\xff" + _key(b"x-opt-sequence-number", b"\x81")
+_OFFSET_KEY: Final = _key(b"x-opt-offset", b"\xa1")
+_TIME_KEY: Final = _key(b"x-opt-enqueued-time", b"\x83")
+_PARTITION_KEY: Final = _key(b"x-opt-partition-key", b"")
+_PUBLISHER_KEY: Final = _key(b"x-opt-publisher", b"")
+
+_LONG: Final = struct.Struct(">q")
+
+# Annotations that the hub itself says of an event; those of the sender under the same names are dropped.
+EVENT_ANNOTATIONS: Final = frozenset(
+    {
+        b"x-opt-enqueued-time",
+        b"x-opt-sequence-number",
+        b"x-opt-sequence-number-epoch",
+        b"x-opt-offset",
+        b"x-opt-partition-key",
+        b"x-opt-publisher",
+        b"x-opt-partition-id",
+        b"com.microsoft:producer-epoch",
+        b"com.microsoft:producer-id",
+        b"com.microsoft:producer-sequence-number",
+    }
+)
+
+
+def offset_of(sequence_number: int) -> str:
+    """Offsets are opaque to clients, except that they rise. Here they say the same as the sequence number."""
+    return str(sequence_number)
+
+
+class Event:
+    """What a reader gets: the hub's annotations, those of the sender, and the bare message as it was sent."""
+
+    __slots__ = (
+        "_encoded",
+        "annotations",
+        "bare",
+        "enqueued_at_ms",
+        "partition_key",
+        "publisher",
+        "sequence_number",
+    )
+
+    def __init__(
+        self,
+        sequence_number: int,
+        enqueued_at_ms: int,
+        partition_key: str | None,
+        publisher: str | None,
+        annotations: Entries,
+        bare: bytes,
+    ) -> None:
+        self.sequence_number = sequence_number
+        self.enqueued_at_ms = enqueued_at_ms
+        self.partition_key = partition_key
+        self.publisher = publisher
+        # The sender's, without those in EVENT_ANNOTATIONS.
+        self.annotations = annotations
+        # Properties to footer.
+        self.bare = bare
+        self._encoded: bytes | None = None
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.bare) + len(self.annotations.encoded)
+
+    def encoded(self) -> bytes:
+        """As it is delivered: the same bytes for every reader, made once."""
+        encoded = self._encoded
+        if encoded is None:
+            encoded = self._encoded = self._own_annotations().to_section(MESSAGE_ANNOTATIONS) + self.bare
+        return encoded
+
+    def _own_annotations(self) -> Entries:
+        offset = offset_of(self.sequence_number).encode()
+        own = b"".join(
+            (
+                _START,
+                _LONG.pack(self.sequence_number),
+                _OFFSET_KEY,
+                bytes((len(offset),)),
+                offset,
+                _TIME_KEY,
+                _LONG.pack(self.enqueued_at_ms),
+            )
+        )
+        count = 8
+        if self.partition_key is not None:
+            own += _PARTITION_KEY + _string(self.partition_key)
+            count += 2
+        if self.publisher is not None:
+            own += _PUBLISHER_KEY + _string(self.publisher)
+            count += 2
+        return Entries(own, count).followed_by(self.annotations)
+
+
+def _string(text: str) -> bytes:
+    encoded = text.encode()
+    if len(encoded) < 256:
+        return bytes((0xA1, len(encoded))) + encoded
+    return b"\xb1" + len(encoded).to_bytes(4, "big") + encoded

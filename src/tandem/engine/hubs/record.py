@@ -1,0 +1,101 @@
+"""The events of one transfer, as they are appended to a partition: whole, and not taken apart before somebody reads."""
+
+from __future__ import annotations
+
+from tandem.amqp.batch import partition_key, split_batch
+from tandem.amqp.message import Message
+from tandem.amqp.sections import MESSAGE_ANNOTATIONS
+from tandem.engine.hubs.event import EVENT_ANNOTATIONS, Event
+
+__all__ = ["EventRecord", "ProducerMark"]
+
+
+class ProducerMark:
+    """Where an idempotent producer stands: the number of its last event. A record carries what is so behind it."""
+
+    __slots__ = ("epoch", "producer_id", "sequence_number")
+
+    def __init__(self, producer_id: int, epoch: int, sequence_number: int) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.sequence_number = sequence_number
+
+
+class EventRecord:
+    """One append. All its events have one publisher, one enqueued time, and the key of the transfer if it has one."""
+
+    __slots__ = (
+        "_events",
+        "count",
+        "enqueued_at_ms",
+        "first_sequence_number",
+        "hub_number",
+        "is_batch",
+        "partition_id",
+        "partition_key",
+        "payload",
+        "producer",
+        "publisher",
+    )
+
+    def __init__(
+        self,
+        hub_number: int,
+        partition_id: int,
+        first_sequence_number: int,
+        count: int,
+        enqueued_at_ms: int,
+        payload: bytes,
+        is_batch: bool,
+        partition_key: str | None = None,
+        publisher: str | None = None,
+        producer: ProducerMark | None = None,
+    ) -> None:
+        self.hub_number = hub_number
+        self.partition_id = partition_id
+        self.first_sequence_number = first_sequence_number
+        self.count = count
+        self.enqueued_at_ms = enqueued_at_ms
+        # As it came: one message, or the envelope around many.
+        self.payload = payload
+        self.is_batch = is_batch
+        self.partition_key = partition_key
+        self.publisher = publisher
+        self.producer = producer
+        self._events: list[Event] | None = None
+
+    @property
+    def next_sequence_number(self) -> int:
+        return self.first_sequence_number + self.count
+
+    @property
+    def size_bytes(self) -> int:
+        return len(self.payload)
+
+    def events(self) -> list[Event]:
+        """One by one. They are taken apart once, however many read them."""
+        events = self._events
+        if events is None:
+            pieces = split_batch(self.payload) if self.is_batch else [self.payload]
+            number = self.first_sequence_number
+            events = []
+            for piece in pieces:
+                message = Message(piece)
+                sections = message.sections
+                key = self.partition_key
+                if key is None and self.is_batch:
+                    # A client that knows where keys belong sends a partition what is for it, of many keys.
+                    key = partition_key(message)
+                events.append(
+                    Event(
+                        number,
+                        self.enqueued_at_ms,
+                        key,
+                        self.publisher,
+                        sections.entries(MESSAGE_ANNOTATIONS, EVENT_ANNOTATIONS),
+                        sections.bare(),
+                    )
+                )
+                number += 1
+            self._events = events
+        return events
