@@ -8,11 +8,15 @@ from typing import Any, Final
 from tandem.amqp.message import Header, Message, Properties, encode_message
 from tandem.amqp.stored import Stored, prepare
 from tandem.engine.description import QueueDescription
-from tandem.engine.effects import DropQueue, Effects, Move, PutQueue, PutRule, SetSessionState, SetState
+from tandem.engine.effects import DropQueue, Effects, Move, PutHub, PutQueue, PutRule, SetSessionState, SetState
+from tandem.engine.hubs.description import EventHubDescription
+from tandem.engine.hubs.event import Event
+from tandem.engine.hubs.record import EventRecord
 from tandem.engine.message import ACTIVE, NEVER_MS, SCHEDULED, BrokeredMessage, SharedBody
 from tandem.engine.queries import (
     DueQuery,
     EnqueuedBeforeQuery,
+    EventsQuery,
     ExpiredQuery,
     MessagesQuery,
     NextTimesQuery,
@@ -57,6 +61,22 @@ def message(number: int, stream: int = MAIN, **fields: Any) -> BrokeredMessage:
 
 def scheduled(number: int, due_at_ms: int, stream: int = MAIN) -> BrokeredMessage:
     return message(number, stream, state=SCHEDULED, due_at_ms=due_at_ms)
+
+
+def put_hub(number: int, **fields: object) -> Effects:
+    effects = Effects()
+    description = EventHubDescription.from_fields({"name": f"hub-{number}", **fields})
+    effects.changes.append(PutHub(number, description.stored_fields(), 1_000, 1_000))
+    return effects
+
+
+def appended(hub_number: int, first: int, *bodies: bytes, partition_id: int = 0) -> Effects:
+    """Events that follow each other, each in a transfer of its own."""
+    effects = Effects()
+    for number, body in enumerate(bodies, first):
+        payload = encode_message(properties=Properties(message_id=f"{number}"), data=[body])
+        effects.events.append(EventRecord(hub_number, partition_id, number, 1, 1_000 + number, payload, False, "key"))
+    return effects
 
 
 def put_queue(number: int = QUEUE, **fields: object) -> Effects:
@@ -166,6 +186,7 @@ def committed(store: Store, *batches: Effects) -> set[int]:
     for effects in batches:
         duplicates.update(store.write(effects).duplicates)
     store.commit()
+    store.committed()
     return duplicates
 
 
@@ -233,6 +254,13 @@ def enqueued_before(
 def next_times(store: Store, after_ms: int = 0, after: int = 0, stream: int = MAIN) -> tuple[int, int]:
     times: tuple[int, int] = _ask(store, lambda answer: NextTimesQuery(stream, after_ms, after, answer))
     return times
+
+
+def events(store: Store, hub_number: int, first: int = 0, partition_id: int = 0) -> list[Event]:
+    found: list[Event] = _ask(
+        store, lambda answer: EventsQuery(hub_number, partition_id, first, 1_000, 1_000_000, answer)
+    )
+    return found
 
 
 def ready_sessions(store: Store, limit: int = 1_000, stream: int = MAIN) -> list[str]:

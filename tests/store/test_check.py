@@ -165,10 +165,12 @@ def test_a_damaged_page_is_found(directory: Path) -> None:
     path = directory / DATABASE_NAME
     connection = apsw.Connection(str(path))
     root = connection.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'message'").get
+    page_bytes: int = connection.pragma("page_size")
     connection.close()
     image = bytearray(path.read_bytes())
-    image[(root - 1) * 4_096 + 200 : root * 4_096 - 1_000] = bytes(4_096 - 1_200)
-    image[(root - 1) * 4_096 : (root - 1) * 4_096 + 8] = b"\xff" * 8
+    start = (root - 1) * page_bytes
+    image[start + 200 : start + page_bytes - 1_000] = bytes(page_bytes - 1_200)
+    image[start : start + 8] = b"\xff" * 8
     path.write_bytes(image)
     report = check(directory)
     assert report.findings

@@ -10,7 +10,8 @@ from tandem.engine.message import ACTIVE, DEFERRED, NEVER_MS, SCHEDULED, Brokere
 from tandem.engine.queries import ExpiredQuery
 from tandem.engine.queue import STREAMS_PER_QUEUE
 from tandem.errors import StoreFailed
-from tandem.store.base import QueueRecord, Store, StreamRecord
+from tandem.store.base import QueueRecord, Recovered, Store, StreamRecord
+from tandem.store.log.recovery import LogRecovery
 from tests.markers import mission
 from tests.store.conftest import Home
 from tests.store.drive import (
@@ -42,6 +43,9 @@ from tests.store.drive import (
 )
 
 # --- messages -----------------------------------------------------------------------------------------------
+
+# What a store that holds nothing recovers.
+NOTHING = Recovered([], [], [], 0, [], LogRecovery([], [], 0))
 
 
 def test_a_message_is_read_as_it_was_written(store: Store) -> None:
@@ -472,9 +476,9 @@ def test_a_queue_dropped_in_the_batch_of_its_last_message_is_gone(home: Home) ->
     effects.changes += drop_queue().changes
     del effects.streams[MAIN]
     committed(store, effects)
-    assert store.recover() == ([], [], [], 0)
+    assert store.recover() == NOTHING
     sweep_all(store)
-    assert home.reopen().recover() == ([], [], [], 0)
+    assert home.reopen().recover() == NOTHING
 
 
 def test_what_is_written_to_a_dropped_queue_later_is_not_kept(home: Home) -> None:
@@ -502,7 +506,7 @@ def test_a_new_queue_with_the_number_of_a_dropped_one_starts_empty(home: Home, i
     if is_swept:
         sweep_all(store)
     store = home.crash()
-    assert store.recover() == ([], [], [], 0)
+    assert store.recover() == NOTHING
     committed(store, put_queue(1))
     assert committed(store, sent(marked(1, "id-1", 1_000))) == set()
     sweep_all(store)
@@ -574,4 +578,4 @@ def test_what_was_committed_survives_any_number_of_restarts(home: Home) -> None:
 def test_a_store_has_room_and_nothing_to_sweep_to_begin_with(store: Store) -> None:
     assert store.has_room()
     assert not store.sweep()
-    assert store.recover() == ([], [], [], 0)
+    assert store.recover() == NOTHING

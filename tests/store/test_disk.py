@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -12,18 +13,22 @@ from tandem.engine.effects import Effects
 from tandem.engine.message import DEFERRED, BrokeredMessage
 from tandem.errors import StoreError, StoreFailed
 from tandem.store.check import check
+from tandem.store.log.files import Bytes, DiskFiles
 from tandem.store.sqlite import DATABASE_NAME, SqliteStore
 from tandem.testing.disk import FaultyDisk
 from tests.markers import mission
 from tests.store.drive import (
     DEAD,
     MAIN,
+    appended,
     committed,
     drop_queue,
+    events,
     message,
     messages,
     moved,
     numbers,
+    put_hub,
     put_queue,
     removed,
     sent,
@@ -327,3 +332,37 @@ def test_after_a_loss_of_power_exactly_the_committed_batches_are_there(tmp_path:
             if found != set(ledger.alive):
                 ledger.committed(pending)
     assert losses > 20
+
+
+# --- events ---------------------------------------------------------------------------------------------------------
+
+
+class FullFiles(DiskFiles):
+    """A disk on which there is room for the journal only when the ballast is gone."""
+
+    def __init__(self, ballast: Path) -> None:
+        self._ballast = ballast
+        self.refusal_count = 0
+
+    def write(self, descriptor: int, position: int, pieces: Sequence[Bytes]) -> None:
+        if self._ballast.exists():
+            self.refusal_count += 1
+            # Some of it was written, as a disk does.
+            super().write(descriptor, position, [bytes(pieces[0])[:10]])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        super().write(descriptor, position, pieces)
+
+
+@mission("M10")
+def test_events_that_find_the_disk_full_are_committed_in_place_of_the_ballast(tmp_path: Path) -> None:
+    files = FullFiles(tmp_path / "ballast")
+    store = SqliteStore(tmp_path, ballast_bytes=4_096, log_files=files, free_bytes=lambda: 1 << 30)
+    committed(store, put_hub(1_000, partition_count=1))
+    committed(store, appended(1_000, 0, b"a", b"b"))
+    assert files.refusal_count == 1
+    assert [event.sequence_number for event in events(store, 1_000)] == [0, 1]
+    store.close()
+    again = SqliteStore(tmp_path, ballast_bytes=0)
+    again.recover()
+    assert [event.sequence_number for event in events(again, 1_000)] == [0, 1]
+    again.close()

@@ -25,6 +25,7 @@ from tests.store.drive import (
     drop_queue,
     due,
     enqueued_before,
+    events,
     expired,
     message,
     messages,
@@ -124,6 +125,25 @@ def test_settings_are_kept_beside_the_messages(tmp_path: Path) -> None:
     store.close()
 
 
+def test_two_threads_at_once_are_refused(tmp_path: Path) -> None:
+    """The connection would not notice, and the file might be destroyed."""
+    store = opened(tmp_path)
+    refusals: list[StoreFailed] = []
+
+    def interfere() -> None:
+        with pytest.raises(StoreFailed, match="another thread uses the store") as refusal:
+            store.commit()
+        refusals.append(refusal.value)
+
+    with store.turn:
+        thread = threading.Thread(target=interfere)
+        thread.start()
+        thread.join()
+    assert len(refusals) == 1
+    store.commit()
+    store.close()
+
+
 # --- formats ------------------------------------------------------------------------------------------------
 
 
@@ -135,7 +155,7 @@ def test_there_is_a_store_of_every_format() -> None:
 @pytest.mark.parametrize("number", range(1, FORMAT_VERSION + 1))
 def test_a_store_of_any_format_opens_and_reads(tmp_path: Path, number: int) -> None:
     """Made by tests.store.make_format."""
-    shutil.copy(FORMATS / str(number) / DATABASE_NAME, tmp_path)
+    shutil.copytree(FORMATS / str(number), tmp_path, dirs_exist_ok=True)
     store = opened(tmp_path)
     recovered = store.recover()
     assert [record.fields["name"] for record in recovered.queues][:2] == ["queue-1", "queue-2"]
@@ -158,6 +178,12 @@ def test_a_store_of_any_format_opens_and_reads(tmp_path: Path, number: int) -> N
         assert changed.stored is not None
         assert Message(plain.stored.bare).data == Message(changed.stored.bare).data == b"shared"
         assert Message(changed.stored.bare).application_properties == {"RuleName": "r"}
+    if number > 2:
+        assert [record.fields["consumer_groups"] for record in recovered.hubs] == [["$Default", "readers"]]
+        found = events(store, 1_000)
+        assert [Message(event.encoded()).data for event in found] == [b"a", b"b", b"c", b"d", b"e", b"f"]
+        assert [(event.sequence_number, event.enqueued_at_ms) for event in found] == [(n, 1_000 + n) for n in range(6)]
+        assert [Message(event.bare).data for event in events(store, 1_000, partition_id=1)] == [b"g"]
     store.close()
     assert check(tmp_path).findings == []
 
@@ -216,8 +242,8 @@ def test_the_log_starts_from_its_beginning_again_and_again(tmp_path: Path) -> No
         committed(store, sent(message(number)), removed(message(number - 1)))
         wait_for_checkpoint()
         longest_bytes = max(longest_bytes, log.stat().st_size)
-    # 300 commits of some 5 pages each would be 1,500 pages of 4 KiB.
-    assert longest_bytes < 100 * 4_096
+    # 300 commits of some 5 pages each would be 1,500 pages of 8 KiB.
+    assert longest_bytes < 100 * 8_192
     store.close()
     assert not log.exists()
 

@@ -11,8 +11,9 @@ from typing import NamedTuple, Protocol
 
 from tandem.engine.effects import Effects
 from tandem.engine.queries import Query
+from tandem.store.log.recovery import LogRecovery
 
-__all__ = ["QueueRecord", "Recovered", "RuleRecord", "Store", "StreamRecord", "Written"]
+__all__ = ["HubRecord", "QueueRecord", "Recovered", "RuleRecord", "Store", "StreamRecord", "Trimmed", "Written"]
 
 
 class QueueRecord(NamedTuple):
@@ -32,6 +33,15 @@ class RuleRecord(NamedTuple):
     name: str
     fields: dict[str, object]
     created_at_ms: int
+
+
+class HubRecord(NamedTuple):
+    """An event hub as it was recorded."""
+
+    number: int
+    fields: dict[str, object]
+    created_at_ms: int
+    updated_at_ms: int
 
 
 class StreamRecord(NamedTuple):
@@ -54,6 +64,18 @@ class Recovered(NamedTuple):
     rules: list[RuleRecord]
     # The highest number of a shared body.
     last_body_number: int
+    hubs: list[HubRecord]
+    # How far the partitions of the hubs have come, and their idempotent producers.
+    log: LogRecovery
+
+
+class Trimmed(NamedTuple):
+    """A partition of which retention has taken the oldest events, and what is left of it."""
+
+    hub_number: int
+    partition_id: int
+    begin_sequence_number: int
+    size_bytes: int
 
 
 class Written(NamedTuple):
@@ -77,8 +99,25 @@ class Store(Protocol):
     def read(self, query: Query) -> None:
         """Answer a query from what was written."""
 
+    @property
+    def has_uncommitted(self) -> bool:
+        """Whether looking after events has left something to commit."""
+
+    @property
+    def has_more_to_seal(self) -> bool:
+        """Whether events wait for being looked after: then it is worth doing soon."""
+
     def commit(self) -> None:
         """Make it last. May run in another thread, while this one leaves the store alone. StoreFailed is final."""
+
+    def committed(self) -> None:
+        """The commit is over: its events may be read from now on."""
+
+    def maintain(self, now_ms: int, retention: Mapping[int, tuple[int | None, int | None]]) -> list[Trimmed]:
+        """Look after the events: a bounded piece of work.
+
+        `retention` says by hub for how many milliseconds, and how many bytes of a partition, are kept.
+        """
 
     def has_room(self) -> bool:
         """Whether new messages can be taken. Messages that are there can be settled in any case."""

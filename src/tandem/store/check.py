@@ -20,14 +20,16 @@ import msgspec
 
 from tandem.amqp.sections import locate
 from tandem.engine.descriptions import description_of
+from tandem.engine.hubs.description import EventHubDescription
 from tandem.engine.message import ACTIVE, DEFERRED, SCHEDULED, SEQUENCE_BITS, SEQUENCE_MASK
 from tandem.engine.queue import STREAMS_PER_QUEUE
 from tandem.engine.rule import Rule
 from tandem.errors import DecodeError, StoreError, TandemError
 from tandem.store.base import StreamRecord
+from tandem.store.log.check import check_log
 from tandem.store.rows import ALL_COLUMNS, Row, message_of
 from tandem.store.schema import FORMAT_VERSION, format_of
-from tandem.store.sqlite import DATABASE_NAME, LOCK_NAME
+from tandem.store.sqlite import DATABASE_NAME, LOCK_NAME, LOG_NAME
 
 __all__ = ["QueueReport", "Report", "check"]
 
@@ -77,6 +79,9 @@ class Report:
     # Messages of deleted queues that are still to be deleted.
     garbage_message_count: int = 0
     queues: list[QueueReport] = field(default_factory=list)
+    hub_count: int = 0
+    event_count: int = 0
+    event_size_bytes: int = 0
     findings: list[str] = field(default_factory=list)
     # Findings beyond those that are listed.
     unlisted_finding_count: int = 0
@@ -113,7 +118,9 @@ def check(directory: Path, progress: Progress | None = None) -> Report:
                 return report
             # One transaction: all questions are about the same moment.
             with connection:
-                _Check(connection, report, progress or _no_progress).run()
+                check = _Check(connection, report, progress or _no_progress)
+                check.run()
+            _check_events(directory, check.hubs, report, progress)
         except apsw.CorruptError as error:
             report = Report()
             report.add(f"the database is damaged: {error}")
@@ -122,6 +129,15 @@ def check(directory: Path, progress: Progress | None = None) -> Report:
         except apsw.Error as error:
             raise StoreError(f"{path} cannot be read: {error}") from error
     return report
+
+
+def _check_events(directory: Path, hubs: dict[int, int], report: Report, progress: Progress | None) -> None:
+    found = check_log(directory / LOG_NAME, hubs, progress)
+    report.hub_count = len(hubs)
+    report.event_count = found.event_count
+    report.event_size_bytes = found.size_bytes
+    for finding in found.findings:
+        report.add(finding)
 
 
 def _lock_out_brokers(directory: Path, opened: contextlib.ExitStack) -> None:
@@ -163,6 +179,8 @@ class _Check:
         self._garbage: set[int] = set()
         self._streams: dict[int, StreamRecord] = {}
         self._tallies: dict[int, _Tally] = {}
+        # Event hubs: how many partitions each has.
+        self.hubs: dict[int, int] = {}
 
     def run(self) -> None:
         if not self._check_database():
@@ -178,6 +196,7 @@ class _Check:
         self._check_sessions()
         self._check_streams()
         self._check_duplicates()
+        self._check_hubs()
 
     def _rows(self, statement: str, bindings: tuple[int | str, ...] = ()) -> Iterator[tuple[Any, ...]]:
         """Any: each statement has its own types."""
@@ -218,6 +237,15 @@ class _Check:
             if count > 1:
                 self._report.add(f"{count} queues have the name '{name}'")
         self._report.queues = list(self._by_number.values())
+
+    def _check_hubs(self) -> None:
+        for number, fields in self._rows("SELECT number, fields FROM hub ORDER BY number"):
+            try:
+                description = EventHubDescription.from_fields(msgspec.json.decode(fields, type=dict[str, object]))
+            except (msgspec.DecodeError, TandemError) as error:
+                self._report.add(f"the description of hub {number} cannot be used: {error}")
+            else:
+                self.hubs[number] = description.partition_count
 
     # --- messages -------------------------------------------------------------------------------------------
 

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from tandem.amqp.stored import Stored
 from tandem.engine.effects import (
     Change,
+    DropHub,
     DropQueue,
     DropRule,
     Effects,
     ForgetDuplicates,
     Move,
+    PutHub,
     PutQueue,
     PutRule,
     SetSessionState,
@@ -44,8 +46,10 @@ from tandem.engine.queries import (
 )
 from tandem.engine.queue import STREAMS_PER_QUEUE
 from tandem.errors import StoreFailed
-from tandem.store.base import QueueRecord, Recovered, RuleRecord, StreamRecord, Written
+from tandem.store.base import HubRecord, QueueRecord, Recovered, RuleRecord, StreamRecord, Written
+from tandem.store.log.memory import MemoryLog
 from tandem.store.modify import modified
+from tandem.store.with_log import WithLog
 
 __all__ = ["MemoryStore"]
 
@@ -142,7 +146,7 @@ _MISSING: Final = _Missing()
 _Note = tuple[dict, object, object]  # type: ignore[type-arg]
 
 
-class MemoryStore:
+class MemoryStore(WithLog):
     """A store that lasts as long as the object. `is_full` says for tests that there is no room."""
 
     def __init__(self) -> None:
@@ -155,6 +159,9 @@ class MemoryStore:
         self._duplicates: dict[int, dict[str, int]] = {}
         self._rules: dict[tuple[int, str], RuleRecord] = {}
         self._bodies: dict[int, _Body] = {}
+        self._hubs: dict[int, HubRecord] = {}
+        self.log = MemoryLog()
+        super().__init__(self.log)
         # Streams of deleted queues: what is still written to one has no reader, and nobody counts it.
         self._dropped: dict[int, bool] = {}
         self._notes: list[_Note] = []
@@ -182,7 +189,9 @@ class MemoryStore:
         self._dropped = {stream: True for stream in self._dropped if stream < first}
         rules = sorted(self._rules.values(), key=lambda rule: (rule.queue_number, rule.created_at_ms, rule.name))
         streams = [self._counts[stream] for stream in sorted(self._counts)]
-        return Recovered(queues, streams, rules, max(self._bodies, default=0))
+        hubs = [self._hubs[number] for number in sorted(self._hubs)]
+        log = self.log.recover({hub.number: cast("int", hub.fields["partition_count"]) for hub in hubs})
+        return Recovered(queues, streams, rules, max(self._bodies, default=0), hubs, log)
 
     def setting(self, name: str) -> str | None:
         return self._settings.get(name)
@@ -203,6 +212,8 @@ class MemoryStore:
     def commit(self) -> None:
         self._require_power()
         self._notes.clear()
+        if self.log.has_uncommitted:
+            self.log.commit()
 
     def crash(self, is_committed: bool = False) -> None:
         """The power fails. In the middle of a commit it may be on disk already: the caller chooses."""
@@ -214,6 +225,11 @@ class MemoryStore:
                     dictionary[key] = old
             for stream in self._streams.values():
                 stream.put_in_order()
+            self.log.revert()
+        elif self.log.has_uncommitted:
+            self.log.commit()
+        self.log.committed()
+        self._dropped_hubs.clear()
         self._notes.clear()
         self._is_crashed = True
 
@@ -246,6 +262,8 @@ class MemoryStore:
 
     def write(self, effects: Effects) -> Written:
         self._require_power()
+        if effects.events:
+            self.log.append(effects.events)
         duplicates: set[int] = set()
         added: dict[int, StreamChange] = {}
         shared_bytes: dict[int, int] = {}
@@ -341,6 +359,15 @@ class MemoryStore:
                 self._insert(message.stream, message.sequence_number, kept)
         elif isinstance(change, SetSessionState):
             self._set_session_state(change)
+        elif isinstance(change, PutHub):
+            self._set(
+                self._hubs,
+                change.number,
+                HubRecord(change.number, change.fields, change.created_at_ms, change.updated_at_ms),
+            )
+        elif isinstance(change, DropHub):
+            self._delete(self._hubs, change.number)
+            self._dropped_hubs.add(change.number)
         elif isinstance(change, PutQueue):
             record = QueueRecord(
                 change.number, change.kind, dict(change.fields), change.created_at_ms, change.updated_at_ms
@@ -440,6 +467,8 @@ class MemoryStore:
 
     def read(self, query: Query) -> None:
         self._require_power()
+        if self.read_events(query):
+            return
         self._readers[type(query)](query, self._streams.get(query.stream) or _Stream())
 
     def _read_messages(self, query: MessagesQuery, stream: _Stream) -> None:

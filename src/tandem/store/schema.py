@@ -13,6 +13,7 @@ newer than the program is left alone. `tests/store/formats` keeps a store of eac
     stream      counts per line of messages, so that nothing has to be counted at a start
     queue       descriptions of queues, topics and subscriptions, as JSON
     rule        the rules of subscriptions, as JSON
+    hub         descriptions of event hubs, as JSON; the events themselves are in tandem.store.log
     session     per session: how many active messages, since when, and the application's state
     duplicate   message ids within the duplicate window
     garbage     streams of deleted queues whose messages are still to be deleted
@@ -115,7 +116,17 @@ CREATE TABLE rule(
 ALTER TABLE queue ADD COLUMN kind TEXT NOT NULL DEFAULT 'queue';
 """
 
-MIGRATIONS: Final = (_FORMAT_1, _FORMAT_2)
+# Event hubs. Their events are in a log beside the database.
+_FORMAT_3: Final = """
+CREATE TABLE hub(
+    number INTEGER PRIMARY KEY,
+    fields TEXT NOT NULL,
+    created_at_ms INTEGER NOT NULL,
+    updated_at_ms INTEGER NOT NULL
+);
+"""
+
+MIGRATIONS: Final = (_FORMAT_1, _FORMAT_2, _FORMAT_3)
 
 FORMAT_VERSION: Final = len(MIGRATIONS)
 

@@ -13,19 +13,22 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
+from functools import wraps
 from pathlib import Path
-from typing import Final, TextIO, cast
+from typing import Concatenate, Final, ParamSpec, TextIO, TypeVar, cast
 
 import apsw
 import msgspec
 
 from tandem.engine.effects import (
     Change,
+    DropHub,
     DropQueue,
     DropRule,
     Effects,
     ForgetDuplicates,
     Move,
+    PutHub,
     PutQueue,
     PutRule,
     SetSessionState,
@@ -33,12 +36,14 @@ from tandem.engine.effects import (
     StreamChange,
 )
 from tandem.engine.message import SEQUENCE_BITS, Admission
-from tandem.engine.queries import (
-    Query,
-)
+from tandem.engine.queries import Query
 from tandem.engine.queue import STREAMS_PER_QUEUE
 from tandem.errors import StoreError, StoreFailed
-from tandem.store.base import QueueRecord, Recovered, RuleRecord, StreamRecord, Written
+from tandem.store.base import HubRecord, QueueRecord, Recovered, RuleRecord, StreamRecord, Written
+from tandem.store.log.event_log import EventLog
+from tandem.store.log.files import DiskFiles, Files
+from tandem.store.log.journal import JournalFull
+from tandem.store.log.log_limits import LogLimits
 from tandem.store.modify import modified
 from tandem.store.reader import Reader
 from tandem.store.rows import (
@@ -51,11 +56,13 @@ from tandem.store.rows import (
     message_of,
 )
 from tandem.store.schema import format_of, migrate
+from tandem.store.with_log import WithLog
 
-__all__ = ["DATABASE_NAME", "LOCK_NAME", "SqliteStore", "connect"]
+__all__ = ["DATABASE_NAME", "LOCK_NAME", "LOG_NAME", "SqliteStore", "connect"]
 
 DATABASE_NAME: Final = "messages.db"
 LOCK_NAME: Final = "lock"
+LOG_NAME: Final = "hubs"
 
 # Bytes. Kept on disk for nothing, and given up when the disk is full, so that what was accepted can still be settled:
 # as much as the log may hold, so that it can be copied into the database and start from its beginning.
@@ -65,8 +72,12 @@ _BALLAST_NAME: Final = "ballast"
 # Bytes. Below this much free space no new messages are taken, well before the disk is full indeed.
 _LOW_SPACE_BYTES: Final = 33_554_432
 
-# Pages of the write-ahead log, of 4 KiB, after which it is copied into the database: 32 MiB.
-_CHECKPOINT_PAGES: Final = 8_192
+# Bytes. A tree of larger pages is rebuilt less often while messages go, and each takes longer to write: with 16 KiB the
+# second costs more than the first saves.
+_PAGE_BYTES: Final = 8_192
+
+# Pages of the write-ahead log after which it is copied into the database: 32 MiB.
+_CHECKPOINT_PAGES: Final = 4_096
 
 # Bytes. A log that a slow disk made longer than this is cut when it starts from its beginning again.
 _KEPT_LOG_BYTES: Final = 67_108_864
@@ -118,10 +129,15 @@ INSERT INTO duplicate VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET seen_at_ms =
 def connect(path: Path, *, vfs: str | None = None) -> apsw.Connection:
     """A connection with the settings that all of ours have. A database that is not ours is left as it is."""
     with contextlib.ExitStack() as opened:
-        connection = opened.enter_context(contextlib.closing(apsw.Connection(str(path), vfs=vfs)))
+        # Without a mutex: SQLite would take it for each column of each row, and each connection is used by one thread
+        # at a time in any case.
+        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOMUTEX
+        connection = opened.enter_context(contextlib.closing(apsw.Connection(str(path), vfs=vfs, flags=flags)))
         connection.set_busy_timeout(5_000)
         format_of(connection)
-        # Pages of messages that are gone can be given back to the disk. It counts when the file is made.
+        # Pages that hold some messages of 1 KB, and pages of messages that are gone can be given back to the disk. Both
+        # count when the file is made.
+        connection.pragma("page_size", _PAGE_BYTES)
         connection.pragma("auto_vacuum", "incremental")
         connection.pragma("journal_mode", "wal")
         connection.pragma("journal_size_limit", _KEPT_LOG_BYTES)
@@ -136,6 +152,27 @@ def connect(path: Path, *, vfs: str | None = None) -> apsw.Connection:
     return connection
 
 
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+def _alone(
+    method: Callable[Concatenate[SqliteStore, Parameters], Result],
+) -> Callable[Concatenate[SqliteStore, Parameters], Result]:
+    """One thread at a time: the connection has no mutex of its own, and two at once could destroy what is on disk."""
+
+    @wraps(method)
+    def guarded(store: SqliteStore, /, *arguments: Parameters.args, **named: Parameters.kwargs) -> Result:
+        if not store.turn.acquire(blocking=False):
+            raise StoreFailed(f"{method.__name__} was called while another thread uses the store")
+        try:
+            return method(store, *arguments, **named)
+        finally:
+            store.turn.release()
+
+    return guarded
+
+
 class _Written:
     """What is found out while a batch is written."""
 
@@ -148,7 +185,7 @@ class _Written:
         self.shared_bytes: dict[int, int] = {}
 
 
-class SqliteStore:
+class SqliteStore(WithLog):
     """A data directory. `free_bytes` tells the free space of its disk, and is a parameter for tests."""
 
     def __init__(
@@ -159,7 +196,11 @@ class SqliteStore:
         free_bytes: Callable[[], int] | None = None,
         ballast_bytes: int = _BALLAST_BYTES,
         checkpoint_pages: int = _CHECKPOINT_PAGES,
+        log_limits: LogLimits | None = None,
+        log_files: Files | None = None,
     ) -> None:
+        # Held by the thread that uses the connection.
+        self.turn = threading.Lock()
         self._directory = directory
         self._free_bytes = free_bytes or self._statvfs
         self._ballast_bytes = ballast_bytes
@@ -178,9 +219,13 @@ class SqliteStore:
                 self._has_garbage = bool(self._dropped)
                 self._is_space_low = self._is_file_too_long = False
                 self._has_ballast = self._make_ballast()
+                self.log = EventLog(
+                    directory / LOG_NAME, limits=log_limits or LogLimits(), files=log_files or DiskFiles()
+                )
                 opened.pop_all()
         except (apsw.Error, OSError) as error:
             raise StoreError(f"{path} cannot be opened: {error}") from error
+        super().__init__(self.log)
         self._batch: list[Effects] = []
         # What sweeping freed of shared bodies, until the next batch tells it.
         self._swept_bytes: dict[int, int] = {}
@@ -195,6 +240,7 @@ class SqliteStore:
 
     # --- start and end --------------------------------------------------------------------------------------
 
+    @_alone
     def recover(self) -> Recovered:
         try:
             return self._recover()
@@ -219,7 +265,12 @@ class SqliteStore:
             )
         ]
         last_body_number: int = self._execute("SELECT ifnull(max(number), 0) FROM body").get
-        return Recovered(queues, streams, rules, last_body_number)
+        hubs = [
+            HubRecord(number, msgspec.json.decode(fields), created_at_ms, updated_at_ms)
+            for number, fields, created_at_ms, updated_at_ms in self._execute("SELECT * FROM hub ORDER BY number")
+        ]
+        log = self.log.recover({hub.number: cast("int", hub.fields["partition_count"]) for hub in hubs})
+        return Recovered(queues, streams, rules, last_body_number, hubs, log)
 
     def _sweep_from(self, number: int) -> None:
         """New queues get the numbers after the last one: nothing of a deleted queue may wait for them there."""
@@ -231,11 +282,13 @@ class SqliteStore:
         # Not before: what subscriptions held is counted to their topic, which went with them.
         self._dropped.difference_update(streams)
 
+    @_alone
     def setting(self, name: str) -> str | None:
         """A value kept beside the messages, such as the keys of the namespace."""
         value: str | None = self._execute("SELECT value FROM setting WHERE name = ?", (name,)).get
         return value
 
+    @_alone
     def put_setting(self, name: str, value: str) -> None:
         """Kept at once: call it only between batches."""
         try:
@@ -245,6 +298,7 @@ class SqliteStore:
             raise StoreFailed(f"the setting {name} could not be kept: {error}") from error
 
     def close(self) -> None:
+        self.log.close()
         self._wait_for_checkpoint()
         self._connection.set_wal_hook(None)
         # If one of these fails: what was committed is in the log, and the next start reads it from there.
@@ -258,7 +312,12 @@ class SqliteStore:
 
     # --- writing --------------------------------------------------------------------------------------------
 
+    @_alone
     def write(self, effects: Effects) -> Written:
+        if effects.events:
+            self.log.append(effects.events)
+        if not effects.has_rows:
+            return Written((), {})
         try:
             if not self._batch:
                 self._execute("BEGIN IMMEDIATE")
@@ -399,6 +458,19 @@ class SqliteStore:
             )
         elif isinstance(change, DropQueue):
             self._drop_queue(change.number)
+        elif isinstance(change, PutHub):
+            execute(
+                "INSERT OR REPLACE INTO hub VALUES (?, ?, ?, ?)",
+                (
+                    change.number,
+                    msgspec.json.encode(change.fields).decode(),
+                    change.created_at_ms,
+                    change.updated_at_ms,
+                ),
+            )
+        elif isinstance(change, DropHub):
+            execute("DELETE FROM hub WHERE number = ?", (change.number,))
+            self._dropped_hubs.add(change.number)
 
     def _modify(self, row: int, properties: dict[str, object]) -> None:
         found = self._execute("SELECT bare, header, body_number FROM message WHERE row = ?", (row,)).fetchone()
@@ -483,7 +555,10 @@ class SqliteStore:
 
     # --- committing -----------------------------------------------------------------------------------------
 
+    @_alone
     def commit(self) -> None:
+        if self.log.has_uncommitted:
+            self._commit_events()
         if not self._batch:
             return
         try:
@@ -509,13 +584,23 @@ class SqliteStore:
             self._checkpoint_thread = threading.Thread(target=self._checkpoint, name="checkpoint", daemon=True)
             self._checkpoint_thread.start()
 
+    def _commit_events(self) -> None:
+        try:
+            self.log.commit()
+        except JournalFull:
+            self._give_up_ballast()
+            self.log.commit()
+
+    def _give_up_ballast(self) -> None:
+        self._has_ballast = False
+        self._is_space_low = True
+        (self._directory / _BALLAST_NAME).unlink(missing_ok=True)
+
     def _commit_without_ballast(self) -> None:
         """The disk is full. Give up the ballast, and write the batch again into the space that it took."""
         if self._connection.in_transaction:
             self._execute("ROLLBACK")
-        self._has_ballast = False
-        self._is_space_low = True
-        (self._directory / _BALLAST_NAME).unlink(missing_ok=True)
+        self._give_up_ballast()
         # A log that was copied starts from its beginning, and then the batch may need no space at all.
         self._wait_for_checkpoint()
         _copy_log(self._connection)
@@ -569,9 +654,12 @@ class SqliteStore:
         status = os.statvfs(self._directory)
         return status.f_bavail * status.f_frsize
 
+    @_alone
     def sweep(self) -> bool:
         if self._batch:
             return self._has_garbage
+        if self.log.sweep():
+            return True
         try:
             if self._has_garbage:
                 self._sweep_garbage()
@@ -630,7 +718,10 @@ class SqliteStore:
 
     # --- reading --------------------------------------------------------------------------------------------
 
+    @_alone
     def read(self, query: Query) -> None:
+        if self.read_events(query):
+            return
         try:
             self._reader.read(query)
         except apsw.Error as error:

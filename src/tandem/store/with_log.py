@@ -1,0 +1,82 @@
+"""What every store does for the events of hubs: it has a log of them, and passes on to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from tandem.engine.hubs.event import Event
+from tandem.engine.queries import EventsQuery, EventTimeQuery, Query
+from tandem.store.base import Trimmed
+
+__all__ = ["WithLog"]
+
+
+class Log(Protocol):
+    """The part of a log that is the same on disk and in memory."""
+
+    @property
+    def has_uncommitted(self) -> bool: ...
+
+    @property
+    def has_more_to_seal(self) -> bool: ...
+
+    def drop_hub(self, hub_number: int) -> None: ...
+
+    def committed(self) -> None: ...
+
+    def read(
+        self, hub_number: int, partition_id: int, from_sequence_number: int, limit: int, limit_bytes: int
+    ) -> list[Event]: ...
+
+    def find_time(self, hub_number: int, partition_id: int, at_ms: int) -> int: ...
+
+    def maintain(
+        self, now_ms: int, retention: Mapping[int, tuple[int | None, int | None]]
+    ) -> list[tuple[int, int, int]]: ...
+
+    def size_bytes(self, hub_number: int, partition_id: int) -> int: ...
+
+
+class WithLog:
+    """A store with a log beside it."""
+
+    def __init__(self, log: Log) -> None:
+        self._events = log
+        # Deleted in the batch that is being written.
+        self._dropped_hubs: set[int] = set()
+
+    @property
+    def has_uncommitted(self) -> bool:
+        return self._events.has_uncommitted
+
+    @property
+    def has_more_to_seal(self) -> bool:
+        return self._events.has_more_to_seal
+
+    def committed(self) -> None:
+        self._events.committed()
+        # Not before the record of the hub is gone: a hub that a crash brings back must have its events.
+        for number in self._dropped_hubs:
+            self._events.drop_hub(number)
+        self._dropped_hubs.clear()
+
+    def maintain(self, now_ms: int, retention: Mapping[int, tuple[int | None, int | None]]) -> list[Trimmed]:
+        return [
+            Trimmed(number, partition_id, begin, self._events.size_bytes(number, partition_id))
+            for number, partition_id, begin in self._events.maintain(now_ms, retention)
+        ]
+
+    def read_events(self, query: Query) -> bool:
+        """Answer a query about events. False if it is about something else."""
+        if isinstance(query, EventsQuery):
+            query.answer(
+                self._events.read(
+                    query.hub_number, query.partition_id, query.from_sequence_number, query.limit, query.limit_bytes
+                )
+            )
+        elif isinstance(query, EventTimeQuery):
+            query.answer(self._events.find_time(query.hub_number, query.partition_id, query.at_ms))
+        else:
+            return False
+        return True
