@@ -29,7 +29,11 @@ CORE_PACKAGES: Final = ("tandem/amqp", "tandem/engine", "tandem/rules")
 CORE_MODULES: Final = (
     "tandem/addresses.py",
     "tandem/ids.py",
+    "tandem/server/nodes/acknowledging.py",
     "tandem/server/nodes/entity.py",
+    "tandem/server/nodes/event_hub.py",
+    "tandem/server/nodes/link_meter.py",
+    "tandem/store/log/rows.py",
     "tandem/store/rows.py",
 )
 # mypyc copies the value of a Final constant into the code that uses it, from modules it does not compile too: a limit

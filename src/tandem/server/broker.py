@@ -60,6 +60,10 @@ class BrokerSettings:
     # None is the choice of the mode: any well-formed token with `is_dev`, no token without.
     jwt: JwtValidator | None = None
     authentication_timeout_s: float = AUTHENTICATION_TIMEOUT_S
+    # Whether somebody may let it fail on purpose.
+    allows_faults: bool = False
+    # Whether it writes what it does to the event hub $operations.
+    records_operations: bool = True
     clock: Clock = field(default_factory=SystemClock)
 
 
@@ -97,6 +101,8 @@ class Broker:
             authentication_timeout_s=settings.authentication_timeout_s,
             on_failure=self._on_failure,
         )
+        hosted.services.fault_desk.is_open = settings.allows_faults
+        hosted.namespace.meter.is_on = settings.records_operations
         # If another one cannot be opened, this one is not left locked.
         opened.callback(hosted.store.close)
         return hosted
@@ -177,6 +183,9 @@ class Broker:
         """Finish what was accepted, tell everybody, and leave the store in order."""
         for listener in self._listeners:
             listener.stop_accepting()
+        for hosted in self.directory:
+            # Whoever was left without an answer is not waited for.
+            hosted.services.fault_desk.clear_all()
         if not self.failed.done():
             for hosted in self.directory:
                 await hosted.runner.quiet()
@@ -185,4 +194,4 @@ class Broker:
         if self._http_runner is not None:
             await self._http_runner.cleanup()
         for hosted in self.directory:
-            await hosted.runner.close()
+            await hosted.close()

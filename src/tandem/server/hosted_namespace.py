@@ -17,6 +17,7 @@ from tandem.engine.namespace import Namespace
 from tandem.errors import StoreFailed
 from tandem.ids import Nonces
 from tandem.server.keys import load_or_make_keys, save_keys
+from tandem.server.operations import OperationsRecorder
 from tandem.server.runner import Asker, Runner, restore
 from tandem.server.services import Services
 from tandem.server.throttle import Throttle
@@ -63,6 +64,7 @@ class HostedNamespace:
             authentication_timeout_s,
         )
         self.tracker = self.services.tracker
+        self.operations = OperationsRecorder(self.runner)
 
     def set_authorization_rules(self, rules: list[AuthorizationRule]) -> None:
         """These are the rules of the namespace itself from now on; those of entities are kept with them.
@@ -75,8 +77,12 @@ class HostedNamespace:
 
     def start(self) -> None:
         """Timers of what was on disk are set with the first turn."""
-        self.runner.begin()
-        self.runner.finish()
+        self.operations.start()
+
+    async def close(self) -> None:
+        """Finish what was accepted."""
+        self.operations.stop()
+        await self.runner.close()
 
     async def perform(self, function: Callable[[Namespace], Result]) -> Result:
         """Run a function as one step of the engine; its result comes when what it did is on disk."""

@@ -5,9 +5,11 @@ Before it has proved anything, a connection can reach `$cbs` only, with little r
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
-from tandem.addresses import Address, parse_address
+from tandem.addresses import Address, parse_address, split_hub_path
 from tandem.amqp import (
     AuthenticationRequested,
     ConnectionClosed,
@@ -41,10 +43,15 @@ from tandem.errors import (
     Scope,
     UnauthorizedAccess,
 )
+from tandem.server.faults.faults import Encounter
+from tandem.server.nodes.acknowledging import SEND, Acknowledging
 from tandem.server.nodes.cbs import NODE as CBS_NODE
 from tandem.server.nodes.cbs import CbsLink
 from tandem.server.nodes.coordinator import CoordinatorLink
 from tandem.server.nodes.entity import Egress, Ingress
+from tandem.server.nodes.event_hub import EventEgress, EventIngress
+from tandem.server.nodes.hub_management import HubManagementLink
+from tandem.server.nodes.link_meter import LinkMeter
 from tandem.server.nodes.management import ManagementLink
 from tandem.server.nodes.responses import ResponseLink
 
@@ -64,7 +71,23 @@ AUTHENTICATION_TIMEOUT_S: Final = 20.0
 # Links. Of one connection, whatever its sessions. The SDKs have a handful for each entity.
 MAX_LINKS_PER_CONNECTION: Final = 5_000
 
-Node = Ingress | Egress | CbsLink | ManagementLink | CoordinatorLink | ResponseLink
+# Characters. Of a client's name in the stream of operations.
+MAX_CLIENT_NAME_CHARACTERS: Final = 64
+
+# What the user agent of a syphon holds, whatever client library it is written with.
+SYPHON_AGENT: Final = "tandem-syphon"
+
+Node = (
+    Ingress
+    | Egress
+    | EventIngress
+    | EventEgress
+    | CbsLink
+    | ManagementLink
+    | HubManagementLink
+    | CoordinatorLink
+    | ResponseLink
+)
 
 
 class Peer:
@@ -77,11 +100,15 @@ class Peer:
         self.tracker = self.services.tracker
         self.endpoint: Endpoint = cast("Endpoint", None)
         self.claims = ClaimSet()
+        # What the operations of this connection are counted under: what the client calls itself, and whether it says
+        # that it brings messages back from backlog queues.
+        self.client_name = ""
+        self.is_syphon = False
         self.response_links: list[ResponseLink] = []
         # Open transactions, and the controller of each.
         self.identifiers: dict[bytes, CoordinatorLink] = {}
         # Links that took messages in this turn.
-        self.dirty: list[Ingress] = []
+        self.dirty: list[Acknowledging] = []
         self._nodes: dict[Link, Node] = {}
         self._session_count = 0
         self._attach_count = 0
@@ -97,13 +124,15 @@ class Peer:
     # --- Application ----------------------------------------------------------------------------------------
 
     def on_events(self, endpoint: Endpoint, events: list[Event]) -> None:
-        runner = self.services.runner
-        runner.begin()
+        self.services.runner.begin()
         self._handle(events)
+        self._finish_turn()
+
+    def _finish_turn(self) -> None:
         for ingress in self.dirty:
             ingress.end_turn()
         self.dirty.clear()
-        runner.finish()
+        self.services.runner.finish()
 
     def _handle(self, events: list[Event]) -> None:
         for event in events:
@@ -128,7 +157,7 @@ class Peer:
         runner = self.services.runner
         runner.begin()
         for node in self._nodes.values():
-            if isinstance(node, Egress):
+            if isinstance(node, Egress | EventEgress):
                 node.resume()
         runner.finish()
 
@@ -154,6 +183,8 @@ class Peer:
             self._close_all()
         elif isinstance(event, ConnectionOpened):
             self._choose_namespace(event.open.hostname)
+            self.client_name = event.open.container_id[:MAX_CLIENT_NAME_CHARACTERS]
+            self.is_syphon = SYPHON_AGENT in str((event.open.properties or {}).get("user-agent", ""))
 
     # --- who it is ------------------------------------------------------------------------------------------
 
@@ -180,6 +211,8 @@ class Peer:
             self.services = services
             self.tracker = services.tracker
             services.watch(self)
+        if services.faults is not None and services.faults.refuses_connection():
+            self.drop()
 
     def put_claims(self, claims: Claims) -> None:
         self.claims.put(claims)
@@ -206,9 +239,9 @@ class Peer:
             return
         reason = expired_text(expired[0].expires_at_s or now_s, now_s)
         for link, node in list(self._nodes.items()):
-            if not isinstance(node, Ingress | Egress | ManagementLink):
+            if not isinstance(node, Ingress | Egress | EventIngress | EventEgress | ManagementLink):
                 continue
-            right = Right.SEND if isinstance(node, Ingress) else Right.LISTEN
+            right = Right.SEND if isinstance(node, Acknowledging) else Right.LISTEN
             rights = self.claims.rights_for(node.address.resource, now_s)
             if isinstance(node, ManagementLink) and rights:
                 continue
@@ -221,6 +254,40 @@ class Peer:
     def require(self, right: Right, address: Address) -> None:
         uri = f"sb://{self.services.host_name}/{address.path}"
         self.claims.require(right, address.resource, uri, self.now_s())
+
+    # --- what fails on purpose ------------------------------------------------------------------------------
+
+    def meet(self, right: Right, path: str, again: Callable[[], None]) -> Encounter | None:
+        """The fault that keeps an operation from being answered, if one does. `again` does it later, in a turn of its
+        own. Raises the error of a fault that refuses it."""
+        faults = self.services.faults
+        return None if faults is None else faults.meet(right, path, partial(self.turn, again))
+
+    def turn(self, step: Callable[[], None]) -> None:
+        """Something that was held up goes on."""
+        self.services.runner.begin()
+        step()
+        self._finish_turn()
+        self.endpoint.flush_soon()
+
+    def drop(self) -> None:
+        """End the connection without a word, as a network does."""
+        self.endpoint.abort()
+
+    def regulate_receivers(self) -> None:
+        """What they may be given has changed."""
+        self.services.runner.deliver_decided()
+        for node in list(self._nodes.values()):
+            if isinstance(node, Egress):
+                node.on_credit()
+
+    def detach_senders(self, covers: Callable[[str], bool], error: ProtocolError) -> None:
+        """Those who send to an entity, or ask about it, have to attach again. Receivers are told by the engine."""
+        for link, node in list(self._nodes.items()):
+            if isinstance(node, Ingress | ManagementLink) and covers(node.address.entity):
+                link.detach(self.tracker.sign(error, node.address.path))
+                self.forget(link)
+        self.endpoint.flush_soon()
 
     # --- links ----------------------------------------------------------------------------------------------
 
@@ -255,8 +322,17 @@ class Peer:
             node = self._make_node(event, address)
         except ProtocolError as error:
             link.refuse(self.tracker.sign(error, path))
+            self._count_refusal(link, path, error)
             return
         self._add(link, node)
+
+    def _count_refusal(self, link: Link, path: str, error: ProtocolError) -> None:
+        """Of entities that there are: anybody can think of others."""
+        namespace = self.services.namespace
+        entity = namespace.find_any(path) or namespace.hubs.find(split_hub_path(path).hub)
+        if entity is not None and self._is_authenticated:
+            operation = "receive" if isinstance(link, SenderLink) else SEND
+            LinkMeter(self, entity.name, entity.description.kind).refused(operation, error)
 
     def _make_node(self, event: LinkAttached, address: Address) -> Node:
         is_sending = isinstance(event.link, SenderLink)
@@ -264,6 +340,11 @@ class Peer:
             return ResponseLink(self, event, CBS_NODE) if is_sending else CbsLink(self, event)
         self._require_authenticated(address.path)
         namespace = self.services.namespace
+        if address.is_management and not address.entity:
+            # Each request names its hub, and is judged by that.
+            if is_sending:
+                return ResponseLink(self, event, address.resource)
+            return HubManagementLink(self, event, address)
         if address.is_management:
             if not self.claims.rights_for(address.resource, self.now_s()):
                 self.require(Right.LISTEN, address)
@@ -272,6 +353,12 @@ class Peer:
                 return ResponseLink(self, event, address.resource)
             return ManagementLink(self, event, subqueue, address)
         self.require(Right.LISTEN if is_sending else Right.SEND, address)
+        path = split_hub_path(address.path)
+        hub = namespace.hubs.find(path.hub)
+        if hub is not None:
+            if is_sending:
+                return EventEgress(self, event, hub, path, address)
+            return EventIngress(self, event, hub, path, address)
         subqueue = namespace.resolve(address)
         if is_sending:
             return Egress(self, event, subqueue, address)

@@ -20,6 +20,8 @@ from typing import Final, Protocol, TypeVar, cast
 from tandem.clock import Clock
 from tandem.engine.descriptions import description_of
 from tandem.engine.effects import Effects, HandedOut, Notice
+from tandem.engine.hubs.description import EventHubDescription
+from tandem.engine.hubs.receiver import EventDelivery
 from tandem.engine.lock_table import Lock, by_consumer
 from tandem.engine.message import NEVER_MS
 from tandem.engine.namespace import Namespace
@@ -28,7 +30,7 @@ from tandem.engine.queue import STREAMS_PER_QUEUE
 from tandem.engine.rule import Rule
 from tandem.engine.subscription import Subscription
 from tandem.errors import StoreCorrupt, StoreFailed, TandemError
-from tandem.store.base import Store
+from tandem.store.base import Recovered, Store
 
 __all__ = ["Asker", "Receiver", "Runner", "restore"]
 
@@ -43,6 +45,11 @@ _ROOM_INTERVAL_MS: Final = 250
 
 # Milliseconds. A timer is never set further ahead: it costs little to look, and a heap of far timers costs memory.
 _MAX_SLEEP_MS: Final = 60_000
+
+# Seconds. Between two looks after the events of hubs: what is to be sealed, and what retention takes. While events
+# are being sealed the next piece of work is given as soon as one is done, or ingest would outrun it.
+_MAINTENANCE_INTERVAL_S: Final = 1.0
+_SEALING_INTERVAL_S: Final = 0.02
 
 # Seconds. Between two portions of what deleted queues left behind.
 _SWEEP_INTERVAL_S: Final = 0.05
@@ -70,6 +77,23 @@ class Receiver(Protocol):
         """Something it has to know."""
 
 
+class Reader(Protocol):
+    """What stands behind a receiver of events."""
+
+    def deliver_events(self, delivery: EventDelivery) -> None:
+        """Events, or something it has to know."""
+
+
+class Alarm(Protocol):
+    """Somebody with times of their own."""
+
+    def next_deadline_ms(self) -> int:
+        """When to be woken."""
+
+    def on_time(self, now_ms: int) -> None:
+        """It may be that time."""
+
+
 class Runner:
     """One namespace and its store on the event loop."""
 
@@ -93,7 +117,20 @@ class Runner:
         self._timer_ms = NEVER_MS
         self._room_known_until_ms = 0
         self._sweeping: asyncio.TimerHandle | None = None
+        self._maintenance: asyncio.TimerHandle | None = None
+        self._is_maintenance_due = False
         self._quiet: asyncio.Future[None] | None = None
+        # Who has times beside the engine's, such as faults that end.
+        self.alarm: Alarm | None = None
+
+    def now_ms(self) -> int:
+        """What the clock says by which the engine lives."""
+        return self._clock.now_ms()
+
+    def next_deadline_ms(self) -> int:
+        """When something is due next, in the engine or beside it."""
+        due_ms = self.namespace.next_deadline_ms()
+        return due_ms if self.alarm is None else min(due_ms, self.alarm.next_deadline_ms())
 
     # --- turns ----------------------------------------------------------------------------------------------
 
@@ -106,7 +143,7 @@ class Runner:
         namespace = self.namespace
         namespace.settle_turn()
         effects = namespace.effects
-        if effects.deliveries or effects.notices:
+        if effects.deliveries or effects.notices or effects.event_deliveries:
             self._dispatch(effects)
         if not self._is_flush_scheduled and not self._is_committing:
             self._is_flush_scheduled = True
@@ -115,7 +152,7 @@ class Runner:
     def deliver_decided(self) -> None:
         """Send what is locked for receivers so far, so that their links know what credit is left."""
         effects = self.namespace.effects
-        if effects.deliveries:
+        if effects.deliveries or effects.event_deliveries:
             self._dispatch(effects)
 
     def _dispatch(self, effects: Effects) -> None:
@@ -125,6 +162,10 @@ class Runner:
             cast("Receiver", consumer.context).deliver(locks)
         for notice in notices:
             cast("Receiver", notice.consumer.context).notify(notice)
+        if effects.event_deliveries:
+            event_deliveries, effects.event_deliveries = effects.event_deliveries, []
+            for delivery in event_deliveries:
+                cast("Reader", delivery.receiver.context).deliver_events(delivery)
 
     async def perform(self, function: Callable[[Namespace], Result]) -> Result:
         """Run one command of our own, and return when what it did is on disk."""
@@ -160,7 +201,7 @@ class Runner:
             logger.exception("the engine failed")
             self._fail(StoreFailed(f"internal error, nothing more is acknowledged: {error!r}"))
             return
-        if has_writes:
+        if has_writes or self._store.has_uncommitted:
             self._is_committing = True
             future = self._loop.run_in_executor(self._executor, self._store.commit)
             future.add_done_callback(self._on_committed)
@@ -223,26 +264,55 @@ class Runner:
         if self._shared_bytes:
             namespace.shared(self._shared_bytes)
             self._shared_bytes = {}
+        self._store.committed()
         for effects in batch:
             namespace.committed(effects, duplicates)
             for asker, answer in effects.replies:
                 cast("Asker", asker).release(answer)
             for message in effects.handed_out:
                 cast("Receiver", message.consumer.context).hand_out(message)
+        if self._is_maintenance_due:
+            # Not before the events of this commit are counted: what it says of sizes includes them.
+            self._maintain()
         namespace.settle_turn()
         self._dispatch(namespace.effects)
         self._go_on()
 
     def _go_on(self) -> None:
         effects = self.namespace.effects
-        if self._queries or effects.has_writes or effects.queries or effects.replies or effects.handed_out:
+        is_decided = effects.has_writes or effects.queries or effects.replies or effects.handed_out
+        if is_decided or self._queries or self._store.has_uncommitted:
             self.finish()
         else:
             if self._quiet is not None and not self._quiet.done():
                 self._quiet.set_result(None)
             if self._sweeping is None:
                 self._sweeping = self._loop.call_later(_SWEEP_INTERVAL_S, self._sweep)
+        if self._maintenance is None and len(self.namespace.hubs):
+            interval_s = _SEALING_INTERVAL_S if self._store.has_more_to_seal else _MAINTENANCE_INTERVAL_S
+            self._maintenance = self._loop.call_later(interval_s, self._on_maintenance)
         self._arm()
+
+    def _on_maintenance(self) -> None:
+        self._maintenance = None
+        # The store is left alone while it commits.
+        self._is_maintenance_due = self._is_committing
+        if not self._is_committing and not self._is_failed:
+            self.begin()
+            self._maintain()
+            self.finish()
+
+    def _maintain(self) -> None:
+        """Look after the events of hubs."""
+        self._is_maintenance_due = False
+        hubs = self.namespace.hubs
+        try:
+            trimmed = self._store.maintain(self.namespace.now_ms, hubs.retention())
+        except StoreFailed as error:
+            self._fail(error)
+            return
+        for one in trimmed:
+            hubs.trimmed(one.hub_number, one.partition_id, one.begin_sequence_number, one.size_bytes)
 
     def _sweep(self) -> None:
         """Delete a little of what deleted queues left, when there is nothing better to do."""
@@ -260,7 +330,7 @@ class Runner:
     # --- time -----------------------------------------------------------------------------------------------
 
     def _arm(self) -> None:
-        due_ms = min(self.namespace.next_deadline_ms(), self.namespace.now_ms + _MAX_SLEEP_MS)
+        due_ms = min(self.next_deadline_ms(), self.namespace.now_ms + _MAX_SLEEP_MS)
         if self._timer is not None:
             if self._timer_ms <= due_ms:
                 return
@@ -280,6 +350,8 @@ class Runner:
         if self._is_failed:
             return
         self.begin()
+        if self.alarm is not None:
+            self.alarm.on_time(self.namespace.now_ms)
         self.namespace.tick()
         self.finish()
         self._arm()
@@ -293,7 +365,7 @@ class Runner:
         self._on_failure(error)
 
     def _cancel_timers(self) -> None:
-        for timer in (self._timer, self._sweeping):
+        for timer in (self._timer, self._sweeping, self._maintenance):
             if timer is not None:
                 timer.cancel()
 
@@ -366,3 +438,25 @@ def restore(namespace: Namespace, store: Store) -> None:
                     stream.size_bytes,
                     stream.next_sequence_number - 1,
                 )
+    _restore_hubs(namespace, recovered)
+
+
+def _restore_hubs(namespace: Namespace, recovered: Recovered) -> None:
+    hubs = namespace.hubs
+    hubs.restore_number(recovered.log.last_hub_number)
+    for record in recovered.hubs:
+        try:
+            description = EventHubDescription.from_fields(record.fields)
+        except TandemError as error:
+            raise StoreCorrupt(f"the description of hub {record.number} cannot be used: {error}") from error
+        hubs.restore(record.number, description, record.created_at_ms, record.updated_at_ms)
+    for place in recovered.log.partitions:
+        hub = hubs.find_number(place.hub_number)
+        if hub is not None:
+            hub.partitions[place.partition_id].restore(
+                place.begin_sequence_number, place.next_sequence_number, place.last_enqueued_at_ms, place.size_bytes
+            )
+    for producer in recovered.log.producers:
+        hub = hubs.find_number(producer.hub_number)
+        if hub is not None:
+            hub.partitions[producer.partition_id].producers.restore(producer.mark)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from tandem.auth import JwtValidator, KeyRing
 from tandem.clock import Clock
 from tandem.engine.namespace import Namespace
-from tandem.server.faults import Faults
+from tandem.server.faults.desk import FaultDesk
+from tandem.server.faults.faults import Faults
 from tandem.server.runner import Runner
 from tandem.server.throttle import Throttle
 from tandem.server.tracking import Tracker
@@ -44,6 +45,10 @@ class Services:
         self.tracker = Tracker(host_name)
         # What fails on purpose; None, and nothing is asked, unless somebody sets some.
         self.faults: Faults | None = None
+        # Where they are set.
+        self.fault_desk = FaultDesk(self)
+        # Every connection that is for this namespace, as far as is known.
+        self.peers: set[Peer] = set()
         self._authentication_timeout_s = authentication_timeout_s
         self._loop = asyncio.get_running_loop()
         self._strangers: dict[Peer, asyncio.TimerHandle] = {}
@@ -51,6 +56,7 @@ class Services:
 
     def watch(self, peer: Peer) -> None:
         """A stranger has this long to say who it is."""
+        self.peers.add(peer)
         self._strangers[peer] = self._loop.call_later(self._authentication_timeout_s, self._judge, peer)
 
     def _judge(self, peer: Peer) -> None:
@@ -84,6 +90,7 @@ class Services:
         self.runner.finish()
 
     def unwatch(self, peer: Peer) -> None:
+        self.peers.discard(peer)
         for timers in (self._strangers, self._expiries):
             timer = timers.pop(peer, None)
             if timer is not None:

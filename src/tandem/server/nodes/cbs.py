@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tandem.addresses import parse_address
@@ -10,6 +11,7 @@ from tandem.amqp.message import Properties, encode_message
 from tandem.amqp.types import Int, Symbol
 from tandem.auth import is_sas_token, verify
 from tandem.errors import ArgumentError, DecodeError, NotFound, OperationNotImplemented, ProtocolError
+from tandem.server.faults.faults import Faults
 from tandem.server.nodes.responses import find_response_link
 
 if TYPE_CHECKING:
@@ -43,9 +45,16 @@ class CbsLink:
         link = self._link
         if link.credit < _CREDIT // 2:
             link.grant(_CREDIT)
+        self._take(delivery, is_new=True)
+
+    def _take(self, delivery: IncomingDelivery, *, is_new: bool) -> None:
+        link = self._link
         try:
             message = Message(delivery.payload)
             properties = message.properties or Properties()
+            faults = self._peer.services.faults
+            if faults is not None and is_new and self._is_held_up(delivery, faults):
+                return
             status, description, condition = self._answer(message)
         except DecodeError as error:
             link.settle(delivery, Rejected(AmqpError.of(error)))
@@ -81,6 +90,8 @@ class CbsLink:
 
     def _put(self, token: str, audience: str) -> None:
         peer = self._peer
+        if peer.services.faults is not None:
+            peer.services.faults.check_authentication()
         now_s = peer.now_s()
         if is_sas_token(token):
             claims = verify(token, audience, peer.services.key_ring, now_s)
@@ -88,12 +99,16 @@ class CbsLink:
             claims = peer.services.jwt.validate(token, audience, now_s)
         address = parse_address(audience)
         # Only who has a valid token learns which entities there are.
-        if address.entity and peer.services.namespace.find_any(address.entity) is None:
+        if address.entity and not peer.services.namespace.has_entity(address.entity):
             raise NotFound(
                 f"The messaging entity '{audience}' could not be found. To know more visit "
                 "https://aka.ms/sbResourceMgrExceptions."
             )
         peer.put_claims(claims)
+
+    def _is_held_up(self, delivery: IncomingDelivery, faults: Faults) -> bool:
+        again = partial(self._peer.turn, partial(self._take, delivery, is_new=False))
+        return faults.holds_up_authentication(again)
 
     def close(self) -> None:
         """Claims outlive the link they came on."""

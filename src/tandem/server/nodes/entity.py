@@ -26,7 +26,10 @@ from tandem.amqp.terminus import Source
 from tandem.amqp.types import Described, Symbol, UInt, ULong
 from tandem.auth import Right
 from tandem.engine.effects import HandedOut, Notice, NoticeKind
+from tandem.engine.intake import Draft
 from tandem.engine.lock_table import Lock
+from tandem.engine.message import SCHEDULED, BrokeredMessage
+from tandem.engine.metering import Tally
 from tandem.engine.queue import Queue
 from tandem.engine.subqueue import SubQueue as EngineSubQueue
 from tandem.engine.topic import Topic
@@ -40,6 +43,9 @@ from tandem.errors import (
     Scope,
 )
 from tandem.limits import MAX_PROPERTIES_TO_MODIFY_BYTES, SESSION_WAIT_MS
+from tandem.server.faults.faults import Faults, Verdict
+from tandem.server.nodes.acknowledging import Acknowledging
+from tandem.server.nodes.link_meter import LinkMeter
 from tandem.server.throttle import MESSAGE_CREDITS
 
 if TYPE_CHECKING:
@@ -65,7 +71,7 @@ _TICKS_OF_1970: Final = 621_355_968_000_000_000
 _SERVICE_TIMEOUT_MS: Final = 65_000
 
 
-class Ingress:
+class Ingress(Acknowledging):
     """A client sends to a queue."""
 
     def __init__(self, peer: Peer, event: LinkAttached, queue: Queue, address: Address) -> None:
@@ -78,17 +84,13 @@ class Ingress:
         _require_active(queue, queue.description.can_send)
         if peer.services.faults is not None:
             peer.services.faults.check(Right.SEND, queue)
-        self._peer = peer
-        self._link = link
+        super().__init__(peer, link, queue.namespace, _CREDIT, queue.name, queue.description.kind)
         self._queue = queue
         self._destination = _text_property(event, _TRANSFER_DESTINATION)
         if self._destination is not None:
             # By way of this entity is still to that one.
             peer.require(Right.SEND, parse_address(self._destination))
         self.address = address
-        self._accepted: list[IncomingDelivery] = []
-        # Taken, and not acknowledged yet.
-        self._in_flight = 0
         limit = queue.description.max_message_size_bytes
         reply = link.attach_reply()
         reply.max_message_size = limit
@@ -100,12 +102,11 @@ class Ingress:
         link.grant(_CREDIT)
 
     def on_delivery(self, delivery: IncomingDelivery) -> None:
-        link = self._link
         queue = self._queue
         try:
-            services = self._peer.services
-            if services.faults is not None:
-                services.faults.check(Right.SEND, queue)
+            services = self.peer.services
+            if services.faults is not None and self._meets_fault(delivery, services.faults):
+                return
             throttle = services.throttle
             if throttle.credits_per_second is not None:
                 throttle.take(
@@ -117,28 +118,55 @@ class Ingress:
             if state is not None or self._destination is not None or queue.is_dropped:
                 self._take_unusual(delivery, state)
                 return
-            queue.send(delivery.payload, delivery.message_format)
+            drafts = queue.read(delivery.payload, delivery.message_format)
+            queue.take(drafts)
         except ProtocolError as error:
-            link.settle(delivery, Rejected(self._peer.tracker.sign(error, queue.name)))
-            self._top_up()
+            self.refuse(delivery, error)
             return
-        if delivery.is_settled:
-            self._top_up()
-            return
-        accepted = self._accepted
-        if not accepted:
-            self._peer.dirty.append(self)
-        accepted.append(delivery)
+        self._count(drafts)
+        self.acknowledge_later(delivery)
 
-    def _top_up(self) -> None:
-        room = _CREDIT - self._in_flight
-        if self._link.credit * 2 < room:
-            self._link.grant(room)
+    def _count(self, drafts: list[Draft]) -> None:
+        for draft in drafts:
+            message = draft.message
+            if draft.is_ping:
+                self.meter.tally("ping").add(message.size_bytes)
+            elif message.state == SCHEDULED:
+                self.meter.tally("schedule").add(message.size_bytes)
+            else:
+                self._sends.add(message.size_bytes)
+
+    def _meets_fault(self, delivery: IncomingDelivery, faults: Faults) -> bool:
+        """Whether a fault has dealt with the delivery: it is not answered, or later, or shown later."""
+        queue = self._queue
+        if delivery is not self._resumed:
+            met = self.peer.meet(Right.SEND, queue.name, partial(self._go_on, delivery))
+            if met is not None:
+                if met.verdict is Verdict.MUTED:
+                    queue.send(delivery.payload, delivery.message_format)
+                # Without an answer it counts as under way, so that credit bounds how many there can be.
+                self._in_flight += 1
+                return True
+        if not faults.delays_visibility or self._destination is not None or queue.is_dropped:
+            return False
+        drafts = queue.read(delivery.payload, delivery.message_format)
+        faults.hold(queue, drafts)
+        self._take_drafts(delivery, drafts, delivery.state)
+        return True
+
+    def _go_on(self, delivery: IncomingDelivery) -> None:
+        """A delivery that was held up."""
+        self._in_flight -= 1
+        if self.link.context is self:
+            self._resumed = delivery
+            self.on_delivery(delivery)
+            self._resumed = None
+
+    _resumed: IncomingDelivery | None = None
 
     def _take_unusual(self, delivery: IncomingDelivery, state: DeliveryState | None) -> None:
         """Part of a transaction, sent by way of another entity, or to an entity that is gone."""
         queue = self._queue
-        namespace = queue.namespace
         if queue.is_dropped:
             # Also if another was made under its name: what this one took would never be seen again.
             raise NotFound(f"The messaging entity '{queue.name}' could not be found. It was deleted.")
@@ -146,49 +174,41 @@ class Ingress:
         if self._destination is not None:
             for draft in drafts:
                 draft.destination = self._destination
+        self._take_drafts(delivery, drafts, state)
+
+    def _take_drafts(self, delivery: IncomingDelivery, drafts: list[Draft], state: DeliveryState | None) -> None:
+        queue = self._queue
         if isinstance(state, TransactionalState):
-            namespace.transactions.find(state.txn_id, self._peer).send(queue, drafts)
-            self._link.settle(delivery, TransactionalState(state.txn_id, ACCEPTED))
-            self._top_up()
+            queue.namespace.transactions.find(state.txn_id, self.peer).send(queue, drafts)
+            self.link.settle(delivery, TransactionalState(state.txn_id, ACCEPTED))
+            self.top_up()
+            self._count(drafts)
             return
         queue.take(drafts)
+        self._count(drafts)
         if not delivery.is_settled:
-            self._in_flight += 1
-            namespace.effects.reply(self, [delivery])
-
-    def end_turn(self) -> None:
-        """All that was taken in this turn is acknowledged together, when it is on disk."""
-        accepted, self._accepted = self._accepted, []
-        self._in_flight += len(accepted)
-        self._queue.namespace.effects.replies.append((self, accepted))
-
-    def release(self, answer: object) -> None:
-        settle = self._link.settle
-        deliveries = cast("list[IncomingDelivery]", answer)
-        for delivery in deliveries:
-            settle(delivery)
-        self._in_flight -= len(deliveries)
-        self._top_up()
-        self._peer.endpoint.flush_soon()
-
-    def close(self) -> None:
-        """What was taken stays taken."""
+            self.acknowledge_alone(delivery)
 
 
 class _Echo:
     """Settlements that are confirmed to the client when they are on disk."""
 
-    __slots__ = ("_deliveries", "_egress", "_state")
+    __slots__ = ("_came_at_ms", "_deliveries", "_egress", "_state", "_tally")
 
-    def __init__(self, egress: Egress, deliveries: list[OutgoingDelivery], state: DeliveryState) -> None:
+    def __init__(
+        self, egress: Egress, deliveries: list[OutgoingDelivery], state: DeliveryState, tally: Tally, came_at_ms: int
+    ) -> None:
         self._egress = egress
         self._deliveries = deliveries
         self._state = state
+        self._tally = tally
+        self._came_at_ms = came_at_ms
 
     def release(self, answer: object) -> None:
         link = self._egress.link
         for delivery in self._deliveries:
             link.settle(delivery, self._state)
+        self._tally.add_latency(self._egress.now_ms - self._came_at_ms, len(self._deliveries))
         self._egress.peer.endpoint.flush_soon()
 
 
@@ -211,6 +231,11 @@ class Egress:
         self.address = address
         self._subqueue = subqueue
         self._attach = event.attach
+        self.meter = LinkMeter(peer, subqueue.path, subqueue.queue.description.kind)
+        self._receives = self.meter.tally("receive")
+        # Whether the client asks, and what came since it began to.
+        self._is_asking = False
+        self._received_count = 0
         deletes = event.attach.snd_settle_mode == _SETTLED
         source = event.attach.source
         filters = source.filter if source is not None else None
@@ -227,6 +252,10 @@ class Egress:
         session_id = None if wanted is None else str(wanted)
         self.consumer = subqueue.accept_session(self, deletes, session_id, min(wait_ms, SESSION_WAIT_MS))
 
+    @property
+    def now_ms(self) -> int:
+        return self._subqueue.namespace.now_ms
+
     # --- from the client ------------------------------------------------------------------------------------
 
     def on_credit(self) -> None:
@@ -234,30 +263,67 @@ class Egress:
         outlet = consumer.outlet
         if outlet is not None and consumer.is_open:
             link = self.link
+            faults = self.peer.services.faults
+            if faults is not None and self._is_starved(faults):
+                return
+            self._is_asking = self._is_asking or link.credit > 0
             outlet.grant(consumer, max(0, link.credit - consumer.unsent_count), link.is_draining)
 
+    def _is_starved(self, faults: Faults) -> bool:
+        """Whether a fault keeps messages from this receiver. Credit that it had is taken back."""
+        path = self._subqueue.queue.name
+        try:
+            faults.check_path(Right.LISTEN, path)
+        except ProtocolError as error:
+            self.link.detach(self.peer.tracker.sign(error, path))
+            self.peer.forget(self.link)
+            return True
+        consumer = self.consumer
+        is_starved = faults.starves(path)
+        if is_starved and consumer.outlet is not None:
+            consumer.outlet.grant(consumer, 0, False)
+        return is_starved
+
     def on_disposition(self, event: DispositionReceived) -> None:
+        if self.peer.services.faults is None:
+            self._settle(event)
+            return
+        try:
+            met = self.peer.meet(Right.LISTEN, self._subqueue.queue.name, partial(self._settle, event))
+        except ProtocolError as error:
+            for delivery in event.deliveries:
+                self._refuse(delivery, error, _operation_of(event.state))
+            return
+        if met is None or met.verdict is Verdict.MUTED:
+            self._settle(event, is_echoed=met is None)
+
+    def _settle(self, event: DispositionReceived, *, is_echoed: bool = True) -> None:
         state = event.state
         if isinstance(state, TransactionalState):
             self._enlist(event, state)
             return
         settled: list[OutgoingDelivery] = []
+        operation = _operation_of(state)
         try:
             settle = self._settlement(state)
             for delivery in event.deliveries:
                 try:
                     settle(cast("Lock", delivery.context))
                 except ProtocolError as error:
-                    self._refuse(delivery, error)
+                    self._refuse(delivery, error, operation)
                 else:
                     settled.append(delivery)
         except ProtocolError as error:
             for delivery in event.deliveries:
-                self._refuse(delivery, error)
-        if settled and not event.is_settled:
+                self._refuse(delivery, error, operation)
+        if not settled:
+            return
+        tally = self.meter.tally(operation)
+        tally.add_many(len(settled))
+        if not event.is_settled and is_echoed:
             # The outcome without its error: with one, clients take it for a failure.
             echo = Rejected() if isinstance(state, Rejected) else (state or RELEASED)
-            self._subqueue.namespace.effects.replies.append((_Echo(self, settled, echo), None))
+            self._subqueue.namespace.effects.replies.append((_Echo(self, settled, echo, tally, self.now_ms), None))
 
     def _settlement(self, state: DeliveryState | None) -> Callable[[Lock], None]:
         """What an outcome means for a message. Whatever can be wrong with it is found here, before anything is done:
@@ -287,12 +353,14 @@ class Egress:
                 transaction = self._subqueue.namespace.transactions.find(state.txn_id, self.peer)
                 transaction.settle(lock, partial(settle, lock))
             except ProtocolError as error:
-                self._refuse(delivery, error)
+                self._refuse(delivery, error, _operation_of(state.outcome))
             else:
+                self.meter.tally(_operation_of(state.outcome)).add_many(1)
                 self.link.settle(delivery, state)
 
-    def _refuse(self, delivery: OutgoingDelivery, error: ProtocolError) -> None:
+    def _refuse(self, delivery: OutgoingDelivery, error: ProtocolError, operation: str) -> None:
         self.link.settle(delivery, Rejected(self.peer.tracker.sign(error, self._subqueue.path)))
+        self.meter.refused(operation, error)
 
     def pause(self) -> None:
         self.consumer.is_paused = True
@@ -305,42 +373,91 @@ class Egress:
                 consumer.outlet.wake(consumer)
 
     def close(self) -> None:
+        self._stop_asking()
         self._subqueue.close_consumer(self.consumer)
 
     # --- to the client --------------------------------------------------------------------------------------
 
     def deliver(self, locks: list[Lock]) -> None:
+        faults = self.peer.services.faults
+        if faults is not None and self._is_stalled(faults, partial(self._deliver_late, locks)):
+            # They use up credit only when they are sent.
+            self.consumer.unsent_count += len(locks)
+            return
         link = self.link
         for lock in locks:
-            payload, lock.payload = lock.payload, b""
+            prefix, bare = lock.take_parts()
             if link.credit <= 0 or not link.is_attached:
                 # Gone in the very turn in which the message was locked for it.
                 self._subqueue.release(lock)
             else:
-                link.send(payload, lock.tag, context=lock)
+                link.send(bare, lock.tag, prefix=prefix, context=lock)
+                self._count(lock.message)
         endpoint = self.peer.endpoint
         endpoint.flush_soon()
         if endpoint.is_congested:
             self.consumer.is_paused = True
 
+    def _is_stalled(self, faults: Faults, again: Callable[[], None]) -> bool:
+        if self._is_late:
+            return False
+        return faults.stalls_delivery(self._subqueue.queue.name, partial(self.peer.turn, again))
+
+    def _deliver_late(self, locks: list[Lock]) -> None:
+        self.consumer.unsent_count -= len(locks)
+        self._is_late = True
+        self.deliver(locks)
+        self._is_late = False
+        self._finish_drain()
+
+    def _hand_out_late(self, message: HandedOut) -> None:
+        self._is_late = True
+        self.hand_out(message)
+        self._is_late = False
+
+    # What is being delivered was held up, and is not held up again.
+    _is_late = False
+
     def hand_out(self, message: HandedOut) -> None:
+        faults = self.peer.services.faults
+        if faults is not None and self._is_stalled(faults, partial(self._hand_out_late, message)):
+            return
         consumer = self.consumer
         consumer.unsent_count -= 1
         link = self.link
         if link.is_attached and link.credit > 0:
             link.send(message.payload, message.tag, is_settled=True)
+            self._count(message.message)
             self._finish_drain()
             endpoint = self.peer.endpoint
             endpoint.flush_soon()
             if endpoint.is_congested:
                 consumer.is_paused = True
 
+    def _count(self, message: BrokeredMessage) -> None:
+        """A message was received: how large it was, and how long it had waited."""
+        self._received_count += 1
+        receives = self._receives
+        receives.add(message.size_bytes)
+        receives.add_latency(self.now_ms - message.enqueued_time_ms, 1)
+
+    def _stop_asking(self) -> None:
+        """The client has stopped to ask: perhaps there was nothing for it."""
+        if self._is_asking and not self._received_count:
+            self.meter.tally("empty-receive").add_many(1)
+        self._is_asking = False
+        self._received_count = 0
+
     def _finish_drain(self) -> None:
         """A drain that was answered while messages waited for their removal to be on disk ends with the last one."""
         if self._is_drained and not self.consumer.unsent_count:
             self._is_drained = False
-            if self.link.is_draining:
-                self.link.drained()
+            self._drained()
+
+    def _drained(self) -> None:
+        if self.link.is_draining:
+            self.link.drained()
+            self._stop_asking()
 
     _is_drained = False
 
@@ -348,8 +465,8 @@ class Egress:
         if notice.kind is NoticeKind.DRAINED:
             if self.consumer.unsent_count:
                 self._is_drained = True
-            elif self.link.is_draining:
-                self.link.drained()
+            else:
+                self._drained()
         elif notice.kind is NoticeKind.SESSION_ACCEPTED:
             self._accept_session()
         else:
@@ -380,6 +497,17 @@ class Egress:
         reply.source = _with_filter(asked, {Symbol(_SESSION_FILTER): value})
         reply.properties = {Symbol(_LOCKED_UNTIL): _TICKS_OF_1970 + session.locked_until_ms * 10_000}
         link.accept(reply)
+
+
+def _operation_of(state: DeliveryState | None) -> str:
+    """What an outcome is counted as."""
+    if state is ACCEPTED:
+        return "complete"
+    if isinstance(state, Modified):
+        return "defer" if state.undeliverable_here else "abandon"
+    if isinstance(state, Rejected):
+        return "dead-letter"
+    return "abandon"
 
 
 def _require_active(queue: Queue, is_active: bool) -> None:

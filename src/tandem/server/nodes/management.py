@@ -26,6 +26,7 @@ from tandem.amqp.message import MessageId, Properties, encode_message
 from tandem.amqp.types import LONG_TYPE, STRING_TYPE, TIMESTAMP_TYPE, Array, Int, Symbol, Timestamp
 from tandem.auth import Right
 from tandem.engine.lock_table import Lock
+from tandem.engine.metering import OK
 from tandem.engine.sessions import Sessions
 from tandem.engine.subqueue import SubQueue
 from tandem.engine.subscription import Subscription
@@ -40,7 +41,9 @@ from tandem.errors import (
     Scope,
     SessionNotFound,
 )
+from tandem.server.faults.faults import Verdict
 from tandem.server.nodes.entity import checked_properties
+from tandem.server.nodes.link_meter import LinkMeter, outcome_of
 from tandem.server.nodes.responses import find_response_link
 from tandem.server.nodes.rules import read_rule, rule_description
 from tandem.server.throttle import MANAGEMENT_CREDITS
@@ -70,7 +73,20 @@ Answer = tuple[int, Body] | ProtocolError
 class _Request:
     """A request under way."""
 
-    __slots__ = ("body", "convert", "link", "message_id", "properties", "reply_to", "state", "tracking_id")
+    __slots__ = (
+        "body",
+        "came_at_ms",
+        "convert",
+        "is_mute",
+        "link",
+        "message_id",
+        "metered_as",
+        "properties",
+        "reply_to",
+        "sizes",
+        "state",
+        "tracking_id",
+    )
 
     def __init__(self, link: ManagementLink, message: Message, state: TransactionalState | None) -> None:
         properties = message.properties or Properties()
@@ -86,6 +102,12 @@ class _Request:
         self.state = state
         # From what the engine answers to what the client is answered.
         self.convert: Callable[[object], Answer] = _empty
+        # A fault lets it be done and not answered.
+        self.is_mute = False
+        # What it is counted as: an operation for each of these sizes.
+        self.came_at_ms = link.subqueue.namespace.now_ms
+        self.metered_as = "manage"
+        self.sizes = [0]
 
     def release(self, answer: object) -> None:
         """The engine has answered, and what it did is on disk."""
@@ -94,7 +116,18 @@ class _Request:
         else:
             self.answer(self.convert(answer))
 
+    def _count(self, answer: Answer) -> None:
+        is_refused = isinstance(answer, ProtocolError) and not isinstance(answer, _Nothing)
+        outcome = outcome_of(answer) if is_refused and isinstance(answer, ProtocolError) else OK
+        tally = self.link.meter.tally(self.metered_as, outcome)
+        for size_bytes in self.sizes:
+            tally.add(size_bytes)
+        tally.add_latency(self.link.subqueue.namespace.now_ms - self.came_at_ms, len(self.sizes))
+
     def answer(self, answer: Answer) -> None:
+        self._count(answer)
+        if self.is_mute:
+            return
         properties: dict[str, object]
         body: Body = {}
         if isinstance(answer, ProtocolError):
@@ -183,6 +216,7 @@ class ManagementLink:
         self.address = address
         self.link = link
         self.subqueue = subqueue
+        self.meter = LinkMeter(peer, subqueue.path, subqueue.queue.description.kind)
         link.accept()
         link.grant(_CREDIT)
 
@@ -197,8 +231,11 @@ class ManagementLink:
             link.settle(delivery, Rejected(AmqpError.of(error)))
             return
         link.settle(delivery, ACCEPTED if state is None else TransactionalState(state.txn_id, ACCEPTED))
+        self._answer(request, partial(self._perform, request))
+
+    def _answer(self, request: _Request, step: Callable[[], None]) -> None:
         try:
-            self._perform(request)
+            step()
         except ProtocolError as error:
             request.answer(error)
 
@@ -209,13 +246,22 @@ class ManagementLink:
             raise OperationNotImplemented(
                 f"operation is {name!r:.80}; {self.address.path}/$management has {', '.join(sorted(_OPERATIONS))}"
             )
-        right, operation = found
+        right, metered_as, operation = found
+        request.metered_as = metered_as
         peer = self.peer
         peer.services.throttle.take(MANAGEMENT_CREDITS, self.subqueue.namespace.now_ms)
         peer.require(right, self.address)
         queue = self.subqueue.queue
         if peer.services.faults is not None:
-            peer.services.faults.check(right, queue)
+            again = partial(self._answer, request, partial(self._operate, request, operation))
+            met = peer.meet(right, queue.name, again)
+            if met is not None and met.verdict is not Verdict.MUTED:
+                return
+            request.is_mute = met is not None
+        self._operate(request, operation)
+
+    def _operate(self, request: _Request, operation: Callable[[ManagementLink, _Request], None]) -> None:
+        queue = self.subqueue.queue
         if queue.is_dropped:
             # Also if another was made under its name: what this one took would never be seen again.
             raise NotFound(f"The messaging entity '{queue.name}' could not be found. It was deleted.")
@@ -245,7 +291,9 @@ def _empty(_answer: object) -> Answer:
 
 def _renew_lock(link: ManagementLink, request: _Request) -> None:
     subqueue = link.subqueue
-    locks = [subqueue.find_lock(token) for token in request.tokens()]
+    tokens = request.tokens()
+    request.sizes = [0] * len(tokens)
+    locks = [subqueue.find_lock(token) for token in tokens]
     expirations = [Timestamp(subqueue.renew(lock)) for lock in locks]
     request.answer((200, {"expirations": Array(TIMESTAMP_TYPE, expirations)}))
 
@@ -253,7 +301,10 @@ def _renew_lock(link: ManagementLink, request: _Request) -> None:
 def _update_disposition(link: ManagementLink, request: _Request) -> None:
     subqueue = link.subqueue
     status = request.text("disposition-status")
-    locks = [subqueue.find_lock(token) for token in request.tokens()]
+    tokens = request.tokens()
+    request.sizes = [0] * len(tokens)
+    request.metered_as = _SETTLEMENTS.get(status, request.metered_as)
+    locks = [subqueue.find_lock(token) for token in tokens]
     settle = _settlement(request, subqueue, status)
     if request.state is None:
         for lock in locks:
@@ -308,6 +359,7 @@ def _receive_by_sequence_number(link: ManagementLink, request: _Request) -> None
             if lock is not None:
                 entry["lock-token"] = uuid.UUID(bytes=lock.token)
             messages.append(entry)
+        request.sizes = [len(payload) for _, payload in cast("list[tuple[Lock | None, bytes]]", answer)]
         return 200, {"messages": messages}
 
     request.convert = convert
@@ -334,13 +386,16 @@ def _schedule(link: ManagementLink, request: _Request) -> None:
         messages = [draft.message for draft in drafts]
     else:
         messages = queue.take(drafts)
+    request.sizes = [draft.message.size_bytes for draft in drafts]
     numbers = [message.visible_sequence_number for message in messages]
     request.convert = lambda _: (200, {"sequence-numbers": Array(LONG_TYPE, numbers)})
     queue.namespace.effects.reply(request, None)
 
 
 def _cancel_scheduled(link: ManagementLink, request: _Request) -> None:
-    link.subqueue.cancel_scheduled(request.numbers("sequence-numbers"), request)
+    numbers = request.numbers("sequence-numbers")
+    request.sizes = [0] * len(numbers)
+    link.subqueue.cancel_scheduled(numbers, request)
 
 
 def _batch_delete(link: ManagementLink, request: _Request) -> None:
@@ -436,19 +491,29 @@ def _enumerate_rules(link: ManagementLink, request: _Request) -> None:
     request.answer((200, {"rules": [{"rule-description": rule_description(rule)} for rule in page]}))
 
 
-_OPERATIONS: Final[dict[str, tuple[Right, Callable[[ManagementLink, _Request], None]]]] = {
-    "renew-lock": (Right.LISTEN, _renew_lock),
-    "update-disposition": (Right.LISTEN, _update_disposition),
-    "peek-message": (Right.LISTEN, _peek),
-    "receive-by-sequence-number": (Right.LISTEN, _receive_by_sequence_number),
-    "schedule-message": (Right.SEND, _schedule),
-    "cancel-scheduled-message": (Right.SEND, _cancel_scheduled),
-    "batch-delete-messages": (Right.LISTEN, _batch_delete),
-    "renew-session-lock": (Right.LISTEN, _renew_session_lock),
-    "set-session-state": (Right.LISTEN, _set_session_state),
-    "get-session-state": (Right.LISTEN, _get_session_state),
-    "get-message-sessions": (Right.LISTEN, _get_message_sessions),
-    "add-rule": (Right.MANAGE, _add_rule),
-    "remove-rule": (Right.MANAGE, _remove_rule),
-    "enumerate-rules": (Right.MANAGE, _enumerate_rules),
+# What settling is counted as, by the disposition status.
+_SETTLEMENTS: Final = {
+    "completed": "complete",
+    "abandoned": "abandon",
+    "defered": "defer",
+    "deferred": "defer",
+    "suspended": "dead-letter",
+}
+
+# By name: the right that it needs, what it is counted as in the stream of operations, and what it does.
+_OPERATIONS: Final[dict[str, tuple[Right, str, Callable[[ManagementLink, _Request], None]]]] = {
+    "renew-lock": (Right.LISTEN, "renew", _renew_lock),
+    "update-disposition": (Right.LISTEN, "settle", _update_disposition),
+    "peek-message": (Right.LISTEN, "peek", _peek),
+    "receive-by-sequence-number": (Right.LISTEN, "receive", _receive_by_sequence_number),
+    "schedule-message": (Right.SEND, "schedule", _schedule),
+    "cancel-scheduled-message": (Right.SEND, "cancel-scheduled", _cancel_scheduled),
+    "batch-delete-messages": (Right.LISTEN, "delete", _batch_delete),
+    "renew-session-lock": (Right.LISTEN, "renew", _renew_session_lock),
+    "set-session-state": (Right.LISTEN, "session-state", _set_session_state),
+    "get-session-state": (Right.LISTEN, "session-state", _get_session_state),
+    "get-message-sessions": (Right.LISTEN, "list-sessions", _get_message_sessions),
+    "add-rule": (Right.MANAGE, "manage", _add_rule),
+    "remove-rule": (Right.MANAGE, "manage", _remove_rule),
+    "enumerate-rules": (Right.MANAGE, "manage", _enumerate_rules),
 }

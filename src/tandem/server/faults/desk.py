@@ -1,0 +1,172 @@
+"""Setting, listing and clearing faults, with what that does to the clients that are connected.
+
+Faults are in memory: a restart clears them. Messages whose visibility was delayed stay due at their time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from tandem.auth import Right
+from tandem.clock import Clock
+from tandem.engine.message import NEVER_MS
+from tandem.engine.queue import Queue
+from tandem.errors import ArgumentError, DetachForced, NotAllowed, NotFound, QuotaExceeded, Scope
+from tandem.server.faults.fault import Fault, FaultSettings
+from tandem.server.faults.faults import Faults
+from tandem.server.faults.kinds import FaultKind
+from tandem.server.faults.restarting import entities_of, restart, send_receivers_away
+from tandem.server.faults.stalls import Stalls
+
+if TYPE_CHECKING:
+    from tandem.server.services import Services
+
+__all__ = ["MAX_FAULTS", "FaultDesk", "FaultsNotAllowed"]
+
+# Faults of one namespace at a time: each operation asks all of them.
+MAX_FAULTS: Final = 100
+
+# Milliseconds. How soon to look again whether all delayed messages have appeared.
+_TIDY_INTERVAL_MS: Final = 100
+
+
+class FaultsNotAllowed(NotAllowed):
+    """Faults can be set only on a broker that was started for it. Start it with --allow-faults."""
+
+    http_status = 403
+    scope = Scope.DELIVERY
+
+
+class FaultDesk:
+    """The faults of one namespace."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._clock: Clock = services.runner
+        # Whether faults may be set: a broker says so when it starts.
+        self.is_open = False
+        self._next_id = 1
+        self._stalls = Stalls()
+        self._faults = Faults(self._clock, self._stalls)
+
+    def __iter__(self) -> Iterator[Fault]:
+        return iter(self._faults)
+
+    def find(self, identifier: int) -> Fault:
+        for fault in self._faults:
+            if fault.id == identifier:
+                return fault
+        raise NotFound(f"There is no fault {identifier}: it is over, was cleared, or was never set.")
+
+    def inject(self, settings: FaultSettings) -> Fault:
+        """Let something fail, from now on. One that lasts no time is over when this returns."""
+        if not self.is_open:
+            raise FaultsNotAllowed(
+                f"The fault {settings.kind.value} was not set: the broker was not started with --allow-faults."
+            )
+        settings.check()
+        self._check_entity(settings)
+        if len(self._faults) >= MAX_FAULTS:
+            raise QuotaExceeded(f"There are {len(self._faults)} faults; at most {MAX_FAULTS} may be: clear some.")
+        now_ms = self._clock.now_ms()
+        is_instant = settings.kind is FaultKind.RESTART_ENTITY and settings.duration_ms is None
+        fault = Fault(self._next_id, settings, now_ms)
+        self._next_id += 1
+        runner = self._services.runner
+        runner.begin()
+        if not is_instant and fault.ends_at_ms > now_ms:
+            self._faults.add(fault)
+            self._services.faults = self._faults
+            runner.alarm = self
+        self._take_effect(fault)
+        runner.finish()
+        return fault
+
+    def clear(self, fault: Fault) -> None:
+        runner = self._services.runner
+        runner.begin()
+        self._end(fault)
+        self._tidy()
+        runner.finish()
+
+    def clear_all(self) -> list[Fault]:
+        """Which there were."""
+        faults = list(self._faults)
+        for fault in faults:
+            self.clear(fault)
+        return faults
+
+    # --- time -----------------------------------------------------------------------------------------------
+
+    def next_deadline_ms(self) -> int:
+        """For the runner, which has the timer."""
+        due_ms = min(self._faults.next_end_ms(NEVER_MS), self._stalls.next_ms())
+        if not self._faults.visibility.is_idle and not len(self._faults):
+            due_ms = min(due_ms, self._clock.now_ms() + _TIDY_INTERVAL_MS)
+        return due_ms
+
+    def on_time(self, now_ms: int) -> None:
+        for again in self._stalls.take_due(now_ms):
+            again()
+        for fault in self._faults:
+            if fault.ends_at_ms <= now_ms:
+                self._end(fault)
+        self._tidy()
+
+    # --- what it does to clients ----------------------------------------------------------------------------
+
+    def _check_entity(self, settings: FaultSettings) -> None:
+        path = settings.entity
+        if path is None:
+            return
+        namespace = self._services.namespace
+        queue = namespace.find_any(path)
+        if queue is None and namespace.hubs.find(path) is None:
+            raise NotFound(f"The messaging entity '{path:.260}' could not be found: a fault needs one that exists.")
+        kind = settings.kind
+        if queue is None and kind in {FaultKind.RESTART_ENTITY, FaultKind.DELAY_VISIBILITY}:
+            raise ArgumentError(f"entity is {path!r:.80}, an event hub; {kind.value} is for queues and topics")
+        if kind is FaultKind.DELAY_VISIBILITY and queue is not None and queue.topic is not None:
+            raise ArgumentError(f"entity is {path!r:.80}; delay what is sent to its topic '{queue.topic.name}' instead")
+
+    def _covered(self, fault: Fault) -> list[Queue]:
+        return [queue for queue in entities_of(self._services.namespace) if fault.covers_path(queue.name)]
+
+    def _take_effect(self, fault: Fault) -> None:
+        services = self._services
+        error = DetachForced(f"It is broken on purpose: {fault.kind.value}, fault {fault.id}.")
+        if fault.kind in {FaultKind.REFUSE_RECEIVES, FaultKind.REFUSE_EVERYTHING} and fault.settings.probability >= 1.0:
+            for queue in self._covered(fault):
+                send_receivers_away(queue, error)
+        if fault.kind in {FaultKind.DROP_CONNECTIONS, FaultKind.REFUSE_EVERYTHING}:
+            for peer in list(services.peers):
+                fault.hit_count += 1
+                peer.drop()
+        if fault.kind is FaultKind.TIMEOUT and Right.LISTEN in fault.rights:
+            for peer in list(services.peers):
+                peer.regulate_receivers()
+        if fault.kind is FaultKind.RESTART_ENTITY:
+            fault.hit_count += 1
+            restart(services.namespace.get(fault.settings.entity or ""), error)
+            for peer in list(services.peers):
+                peer.detach_senders(fault.covers_path, error)
+
+    def _end(self, fault: Fault) -> None:
+        self._faults.remove(fault)
+        fault.ended.set()
+        for again in self._stalls.take_of(fault):
+            again()
+        if fault.kind is FaultKind.TIMEOUT:
+            for peer in list(self._services.peers):
+                peer.regulate_receivers()
+        if fault.kind is FaultKind.DELAY_VISIBILITY:
+            for queue in self._faults.visibility.delayed_queues():
+                if self._faults.visibility_delay_ms(queue.name) is None:
+                    self._faults.visibility.end(queue)
+
+    def _tidy(self) -> None:
+        """With the last fault the question for faults goes, and until all delayed messages have appeared it stays."""
+        if not len(self._faults) and self._faults.visibility.is_idle:
+            self._services.faults = None
+            self._services.runner.alarm = None

@@ -1,0 +1,138 @@
+"""One fault: what it covers, until when, and how often it was met."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass
+from typing import Final
+
+from tandem.addresses import split_subscription
+from tandem.auth import Right
+from tandem.engine.message import NEVER_MS
+from tandem.errors import ArgumentError, ArgumentOutOfRange, ProtocolError, ServerBusy
+from tandem.server.faults.kinds import ERRORS, NAMESPACE_KINDS, REFUSING_KINDS, FaultKind, default_rights
+from tandem.server.throttle import Throttle
+
+__all__ = ["MAX_DELAY_MS", "MAX_DURATION_MS", "Fault", "FaultSettings"]
+
+# Milliseconds. By how much an answer or the appearance of a message can be put off: 15 minutes, as long as the service
+# says that messages may take while its storage is in trouble.
+MAX_DELAY_MS: Final = 900_000
+
+# Milliseconds. The longest time that can be stated for a fault, a week; without one it lasts until it is cleared.
+MAX_DURATION_MS: Final = 604_800_000
+
+# Requests. The highest rate that a fault throttles to.
+MAX_RATE_PER_SECOND: Final = 1_000_000
+
+_DELAYING: Final = frozenset({FaultKind.STALL, FaultKind.DELAY_VISIBILITY})
+
+
+@dataclass(frozen=True)
+class FaultSettings:
+    """What somebody wants to fail."""
+
+    kind: FaultKind
+    # None is the whole namespace.
+    entity: str | None = None
+    error: type[ProtocolError] = ServerBusy
+    # None until it is cleared.
+    duration_ms: int | None = None
+    # Of a stall and of delayed visibility.
+    delay_ms: int | None = None
+    # How many of the operations that it covers meet it, and the seed of the dice.
+    probability: float = 1.0
+    seed: int = 0
+    # Of throttling: requests beyond so many in a second are refused.
+    rate_per_second: int | None = None
+    # Which operations meet it; None leaves that to the kind.
+    rights: Right | None = None
+    # `$cbs`, where clients prove who they are, meets it too.
+    includes_authentication: bool = False
+    # Of a timeout: what was asked is done, and only the answer is missing.
+    is_performed: bool = False
+
+    def check(self) -> None:
+        """Refuse what cannot be, with the name of what is wrong."""
+        kind = self.kind
+        _check_range("probability", self.probability, 0.0, 1.0)
+        if self.duration_ms is not None:
+            _check_range("duration_ms", self.duration_ms, 0, MAX_DURATION_MS)
+        if self.entity is not None and kind in NAMESPACE_KINDS:
+            raise ArgumentError(f"entity is {self.entity!r:.80}; {kind.value} is for the whole namespace: leave it out")
+        if self.entity is None and kind is FaultKind.RESTART_ENTITY:
+            raise ArgumentError(f"entity is missing: {kind.value} needs one")
+        _check_belongs("delay_ms", self.delay_ms, kind, kind in _DELAYING)
+        _check_belongs("rate_per_second", self.rate_per_second, kind, kind is FaultKind.THROTTLE)
+        if self.delay_ms is not None:
+            _check_range("delay_ms", self.delay_ms, 1, MAX_DELAY_MS)
+        if self.rate_per_second is not None:
+            _check_range("rate_per_second", self.rate_per_second, 1, MAX_RATE_PER_SECOND)
+        if kind is FaultKind.DELAY_VISIBILITY and self.probability != 1.0:
+            raise ArgumentError("probability must be left out of delay-visibility: it would change the order")
+        if self.is_performed and kind is not FaultKind.TIMEOUT:
+            raise ArgumentError(f"is_performed is for the kind timeout, not for {kind.value}: leave it out")
+
+
+class Fault:
+    """Settings that are in force."""
+
+    def __init__(self, identifier: int, settings: FaultSettings, now_ms: int) -> None:
+        self.id: Final = identifier
+        self.settings: Final = settings
+        self.kind: Final = settings.kind
+        self.rights: Final = settings.rights if settings.rights is not None else default_rights(settings.kind)
+        self.entity: Final = None if settings.entity is None else settings.entity.lower()
+        self.started_at_ms: Final = now_ms
+        duration_ms = settings.duration_ms
+        self.ends_at_ms: Final = NEVER_MS if duration_ms is None else now_ms + duration_ms
+        self.hit_count = 0
+        # Whoever waits for an answer that does not come learns from this that it is over.
+        self.ended: Final = asyncio.Event()
+        self._dice: Final = random.Random(settings.seed)  # noqa: S311 - repeatable is what is wanted
+        self._throttle: Final = Throttle(settings.rate_per_second)
+
+    @property
+    def error_name(self) -> str | None:
+        """What people call the error that it answers with; None if it answers with none, or with one of their own."""
+        if self.kind not in REFUSING_KINDS:
+            return None
+        return next((name for name, error in ERRORS.items() if error is self.settings.error), None)
+
+    def covers_path(self, path: str) -> bool:
+        """What is wrong with a topic is wrong with its subscriptions."""
+        if self.entity is None:
+            return True
+        folded = path.lower()
+        names = split_subscription(folded)
+        return self.entity == folded or (names is not None and self.entity == names[0])
+
+    def meets(self, right: Right, path: str, now_ms: int) -> bool:
+        """Whether an operation meets it. The dice are rolled only for what it covers."""
+        if right not in self.rights or self.ends_at_ms <= now_ms or not self.covers_path(path):
+            return False
+        return self.settings.probability >= 1.0 or self._dice.random() < self.settings.probability
+
+    def refuse(self, path: str) -> None:
+        self.hit_count += 1
+        raise self.settings.error(f"'{path}' is broken on purpose: {self.kind.value}, fault {self.id}.")
+
+    def throttle(self, now_ms: int) -> None:
+        try:
+            self._throttle.take(1.0, now_ms)
+        except ServerBusy:
+            self.hit_count += 1
+            raise
+
+
+def _check_range(field: str, value: float, least: float, most: float) -> None:
+    if not least <= value <= most:
+        raise ArgumentOutOfRange(f"{field} is {value}; it must be from {least:,} to {most:,}")
+
+
+def _check_belongs(field: str, value: int | None, kind: FaultKind, is_needed: bool) -> None:
+    if is_needed and value is None:
+        raise ArgumentError(f"{field} is missing: {kind.value} needs it")
+    if not is_needed and value is not None:
+        raise ArgumentError(f"{field} is {value}; {kind.value} has no use for it: leave it out")

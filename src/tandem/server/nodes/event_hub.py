@@ -1,0 +1,246 @@
+"""Links to and from an event hub: `EventIngress` takes what clients send, `EventEgress` gives what they read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tandem.addresses import Address, HubPath
+from tandem.amqp import IncomingDelivery, LinkAttached, ReceiverLink, SenderLink
+from tandem.amqp.sections import DELIVERY_ANNOTATIONS, Entries
+from tandem.amqp.types import Described, Int, Short, Symbol, Timestamp, UInt, ULong
+from tandem.auth import Right
+from tandem.engine.hubs.description import DEFAULT_CONSUMER_GROUP, OPERATIONS_HUB
+from tandem.engine.hubs.event import offset_of
+from tandem.engine.hubs.hub import EventHub
+from tandem.engine.hubs.partition import Partition
+from tandem.engine.hubs.position import START, StartPosition, parse_selector
+from tandem.engine.hubs.receiver import EventDelivery
+from tandem.engine.hubs.record import ProducerMark
+from tandem.errors import ArgumentError, NotAllowed, ProtocolError, Scope
+from tandem.server.nodes.acknowledging import Acknowledging
+from tandem.server.nodes.link_meter import LinkMeter
+from tandem.server.throttle import MESSAGE_CREDITS
+
+if TYPE_CHECKING:
+    from tandem.server.peer import Peer
+
+__all__ = ["NO_EVENT_TIME_MS", "EventEgress", "EventIngress"]
+
+# Deliveries that a client may send ahead. As the service grants for a hub.
+_CREDIT: Final = 300
+
+# Milliseconds. The first moment of the year 1: when the last event of an empty partition came.
+NO_EVENT_TIME_MS: Final = -62_135_596_800_000
+
+_SETTLED: Final = 1
+_TIMEOUT: Final = "com.microsoft:timeout"
+_BATCH_SIZE: Final = "com.microsoft:max-message-batch-size"
+_EPOCH: Final = "com.microsoft:epoch"
+_RECEIVER_NAME: Final = "com.microsoft:receiver-name"
+_SELECTOR: Final = "apache.org:selector-filter:string"
+_RUNTIME_METRIC: Final = "com.microsoft:enable-receiver-runtime-metric"
+_IDEMPOTENT: Final = "com.microsoft:idempotent-producer"
+_PRODUCER_ID: Final = "com.microsoft:producer-id"
+_PRODUCER_EPOCH: Final = "com.microsoft:producer-epoch"
+_PRODUCER_NUMBER: Final = "com.microsoft:producer-sequence-number"
+
+# What the service answers with, in milliseconds.
+_SERVICE_TIMEOUT_MS: Final = 65_000
+
+# Ids of idempotent producers that we give are of 31 bits: clients keep them as numbers of a floating point.
+_MAX_PRODUCER_ID: Final = 0x7FFF_FFFF
+
+
+class EventIngress(Acknowledging):
+    """A client sends to a hub, to one of its partitions, or as a publisher."""
+
+    def __init__(self, peer: Peer, event: LinkAttached, hub: EventHub, path: HubPath, address: Address) -> None:
+        link = event.link
+        assert isinstance(link, ReceiverLink)
+        if path.consumer_group is not None:
+            raise NotAllowed(f"Events cannot be sent to '{address.path}': send them to the hub.", Scope.LINK)
+        if not hub.description.can_send:
+            raise hub.disabled()
+        if peer.services.faults is not None:
+            peer.services.faults.check_path(Right.SEND, hub.name)
+        super().__init__(peer, link, hub.namespace, _CREDIT, hub.name, "hub")
+        self.address = address
+        self._hub = hub
+        self._partition: Partition | None = None if path.partition_id is None else hub.partition(path.partition_id)
+        if hub.name == OPERATIONS_HUB:
+            # What clients report of themselves; they cannot speak for the broker.
+            self._partition = hub.partitions[-1]
+        self._publisher = path.publisher
+        self._producer: ProducerMark | None = None
+        limit = hub.description.max_event_size_bytes
+        reply = link.attach_reply()
+        reply.max_message_size = limit
+        properties: dict[object, object] = {
+            Symbol(_TIMEOUT): UInt(_SERVICE_TIMEOUT_MS),
+            Symbol(_BATCH_SIZE): ULong(limit),
+        }
+        if _IDEMPOTENT in (event.attach.desired_capabilities or []):
+            self._open_producer(event, properties)
+            reply.offered_capabilities = [Symbol(_IDEMPOTENT)]
+        reply.properties = properties
+        link.accept(reply)
+        link.grant(_CREDIT)
+
+    def _open_producer(self, event: LinkAttached, properties: dict[object, object]) -> None:
+        """The client repeats sends without storing events twice: say who it is, and where it stands."""
+        partition = self._partition
+        if partition is None:
+            raise ArgumentError(
+                f"The capability {_IDEMPOTENT} needs a link to a partition: its numbers are those of one partition.",
+                Scope.LINK,
+            )
+        producer_id = _number_property(event, _PRODUCER_ID, 0, 0x7FFF_FFFF_FFFF_FFFF)
+        if producer_id is None:
+            nonce = self._namespace.nonces.next()
+            producer_id = int.from_bytes(nonce[:4], "big") & _MAX_PRODUCER_ID
+        epoch = _number_property(event, _PRODUCER_EPOCH, 0, 0x7FFF)
+        number = _number_property(event, _PRODUCER_NUMBER, -1, 0x7FFF_FFFF)
+        mark = partition.producers.open(producer_id, 0 if epoch is None else epoch, number)
+        self._producer = mark
+        properties[Symbol(_PRODUCER_ID)] = mark.producer_id
+        properties[Symbol(_PRODUCER_EPOCH)] = Short(mark.epoch)
+        properties[Symbol(_PRODUCER_NUMBER)] = Int(mark.sequence_number)
+
+    def on_delivery(self, delivery: IncomingDelivery) -> None:
+        hub = self._hub
+        try:
+            services = self.peer.services
+            if services.faults is not None:
+                services.faults.check_path(Right.SEND, hub.name)
+            throttle = services.throttle
+            if throttle.credits_per_second is not None:
+                throttle.take(MESSAGE_CREDITS, self._namespace.now_ms)
+            if delivery.state is not None:
+                raise NotAllowed("Event hubs take no part in transactions.", Scope.DELIVERY)
+            units_before = hub.billable_units
+            count = hub.send(
+                delivery.payload, delivery.message_format, self._partition, self._publisher, self._producer
+            )
+        except ProtocolError as error:
+            self.refuse(delivery, error)
+            return
+        self._sends.add_batch(count, len(delivery.payload), hub.billable_units - units_before)
+        self.acknowledge_later(delivery)
+
+
+class EventEgress:
+    """A client reads a partition. What it is sent is settled at once: nothing is ever taken from a hub."""
+
+    def __init__(self, peer: Peer, event: LinkAttached, hub: EventHub, path: HubPath, address: Address) -> None:
+        link = event.link
+        assert isinstance(link, SenderLink)
+        if path.partition_id is None:
+            raise ArgumentError(
+                f"'{address.path}' names no partition: events are read from 'hub/ConsumerGroups/group/Partitions/0'.",
+                Scope.LINK,
+            )
+        group = hub.consumer_group(path.consumer_group or DEFAULT_CONSUMER_GROUP)
+        partition = hub.partition(path.partition_id)
+        if not hub.description.can_receive:
+            raise hub.disabled()
+        if peer.services.faults is not None:
+            peer.services.faults.check_path(Right.LISTEN, hub.name)
+        self.peer = peer
+        self.link = link
+        self.address = address
+        self._partition = partition
+        self._receives = LinkMeter(peer, hub.name, "hub").tally("receive")
+        self._has_metrics = _RUNTIME_METRIC in (event.attach.desired_capabilities or [])
+        epoch = _number_property(event, _EPOCH, 0, 0x7FFF_FFFF_FFFF_FFFF)
+        name = (event.attach.properties or {}).get(_RECEIVER_NAME)
+        position = _position(event)
+        receiver_name = str(name)[:64] if isinstance(name, str) else None
+        self._receiver = partition.open_receiver(self, group, epoch, receiver_name, position)
+        reply = link.attach_reply()
+        reply.snd_settle_mode = _SETTLED
+        link.accept(reply)
+
+    # --- from the client ------------------------------------------------------------------------------------
+
+    def on_credit(self) -> None:
+        receiver = self._receiver
+        link = self.link
+        if receiver.is_open:
+            self._partition.grant(receiver, max(0, link.credit - receiver.unsent_count), link.is_draining)
+
+    def pause(self) -> None:
+        self._receiver.is_paused = True
+
+    def resume(self) -> None:
+        if self._receiver.is_paused:
+            self._partition.wake(self._receiver)
+
+    def close(self) -> None:
+        self._partition.close_receiver(self._receiver)
+
+    # --- to the client --------------------------------------------------------------------------------------
+
+    def deliver_events(self, delivery: EventDelivery) -> None:
+        receiver = self._receiver
+        link = self.link
+        events = delivery.events
+        if events:
+            receiver.unsent_count -= len(events)
+            # Whoever was displaced in this very turn gets nothing more.
+            if link.is_attached and receiver.is_open:
+                before = self._metrics() if self._has_metrics else b""
+                receives = self._receives
+                for event in events:
+                    link.send(before + event.encoded() if before else event.encoded(), b"", is_settled=True)
+                    receives.add(event.size_bytes)
+                waited_ms = self._partition.hub.namespace.now_ms - events[-1].enqueued_at_ms
+                receives.add_latency(waited_ms, len(events))
+                if self.peer.endpoint.is_congested:
+                    receiver.is_paused = True
+        if delivery.is_drained and link.is_draining:
+            link.drained()
+        error = delivery.error
+        if error is not None and not link.is_gone:
+            assert isinstance(error, ProtocolError)
+            link.detach(self.peer.tracker.sign(error, self.address.path))
+            self.peer.forget(link)
+        self.peer.endpoint.flush_soon()
+
+    def _metrics(self) -> bytes:
+        """What a client that asked for it is told of the partition with each event."""
+        partition = self._partition
+        last = partition.last_sequence_number
+        at_ms = partition.last_enqueued_at_ms
+        return Entries.with_symbol_keys(
+            {
+                "last_enqueued_sequence_number_epoch": Int(-1),
+                "last_enqueued_sequence_number": last,
+                "last_enqueued_offset": offset_of(last),
+                "last_enqueued_time_utc": Timestamp(NO_EVENT_TIME_MS if at_ms is None else at_ms),
+                "runtime_info_retrieval_time_utc": Timestamp(partition.hub.namespace.now_ms),
+            }
+        ).to_section(DELIVERY_ANNOTATIONS)
+
+
+def _position(event: LinkAttached) -> StartPosition:
+    """Without a filter everything is wanted."""
+    source = event.attach.source
+    filters = source.filter if source is not None else None
+    if filters is None or _SELECTOR not in filters:
+        return START
+    wanted = filters[_SELECTOR]
+    text = wanted.value if isinstance(wanted, Described) else wanted
+    if not isinstance(text, str):
+        raise ArgumentError(f"{_SELECTOR} must be a string, got {text!r:.80}", Scope.LINK)
+    return parse_selector(str(text))
+
+
+def _number_property(event: LinkAttached, name: str, least: int, most: int) -> int | None:
+    value = (event.attach.properties or {}).get(name)
+    if value is None:
+        return None
+    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
+        return int(value)
+    raise ArgumentError(
+        f"attach.properties.{name} must be a number from {least} to {most}, got {value!r:.80}", Scope.LINK
+    )
