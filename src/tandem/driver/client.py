@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
+from collections import deque
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from tandem.amqp import (
     ACCEPTED,
@@ -36,13 +39,15 @@ from tandem.amqp import (
     Target,
 )
 from tandem.amqp.connection import Role
-from tandem.driver.endpoint import Endpoint
+from tandem.driver.endpoint import CLOSE_GRACE_S, Endpoint
 from tandem.errors import RemoteError, TandemError, UnauthorizedAccess
 
 __all__ = ["Client", "Receiver", "Sender"]
 
 # Deliveries. What a receiver lets come ahead of its reader.
 DEFAULT_CREDIT = 100
+
+ReceiverKind = TypeVar("ReceiverKind", bound="Receiver")
 
 # snd-settle-mode and rcv-settle-mode (AMQP 1.0 part 2.8.2 and 2.8.3).
 SETTLED = 1
@@ -97,7 +102,10 @@ class Sender(_End):
     def __init__(self, endpoint: Endpoint, link: SenderLink) -> None:
         super().__init__(endpoint)
         self.link = link
-        self._credit = asyncio.Event()
+        # Sends that wait for credit, first come first served.
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        # Credit that sends were called for that have not come to use it yet.
+        self._promised = 0
         self._outcomes: set[asyncio.Future[DeliveryState | None]] = set()
 
     async def send(
@@ -109,9 +117,8 @@ class Sender(_End):
         state: DeliveryState | None = None,
     ) -> DeliveryState | None:
         """Send one message, when there is credit, and wait for the receiver's outcome."""
-        while self.error is None and self.link.credit <= 0:
-            self._credit.clear()
-            await self._credit.wait()
+        if self.link.credit <= self._promised or self._waiting:
+            await self._wait_for_credit()
         if self.error is not None:
             raise self.error
         outcome: asyncio.Future[DeliveryState | None] = self._loop.create_future()
@@ -121,12 +128,45 @@ class Sender(_End):
         self._endpoint.flush_soon()
         return await outcome
 
+    async def _wait_for_credit(self) -> None:
+        """Until there is credit for this send and all that wait before it, or the link is over."""
+        put_in_line = self._waiting.append
+        while self.error is None:
+            turn: asyncio.Future[None] = self._loop.create_future()
+            put_in_line(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.cancelled():
+                    with contextlib.suppress(ValueError):
+                        self._waiting.remove(turn)
+                else:
+                    # Its turn had come already: the credit is the next one's.
+                    self._promised -= 1
+                    self.on_credit()
+                raise
+            self._promised -= 1
+            if self.link.credit > 0:
+                return
+            # The receiver took the credit back in the meantime. Its place is still the first.
+            put_in_line = self._waiting.appendleft
+
     def on_credit(self) -> None:
-        self._credit.set()
+        """As many may go as there is credit for."""
+        while self._waiting and self.link.credit > self._promised:
+            self._call_next()
+
+    def _call_next(self) -> None:
+        turn = self._waiting.popleft()
+        # Done already is one whose caller was cancelled in this very turn of the loop.
+        if not turn.done():
+            self._promised += 1
+            turn.set_result(None)
 
     def fail(self, error: TandemError) -> None:
         super().fail(error)
-        self._credit.set()
+        while self._waiting:
+            self._call_next()
         for outcome in list(self._outcomes):
             _reject(outcome, error)
 
@@ -209,7 +249,7 @@ class Receiver(_End):
 
 
 class Client:
-    """One connection with one session. Use it as an async context manager."""
+    """One connection. Use it as an async context manager."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -242,13 +282,18 @@ class Client:
         await self.close()
 
     async def sender(
-        self, target: str | Target | Coordinator, *, source: Source | None = None, is_settled: bool = False
+        self,
+        target: str | Target | Coordinator,
+        *,
+        source: Source | None = None,
+        is_settled: bool = False,
+        properties: dict[object, object] | None = None,
     ) -> Sender:
         """Attach a link to send on. With `is_settled` messages are sent settled: no outcome comes back."""
-        session = await self._session
+        session = await self._session_with_room()
         target = Target(target) if isinstance(target, str) else target
         mode = SETTLED if is_settled else None
-        link = session.attach_sender(self._link_name(), target, source, snd_settle_mode=mode)
+        link = session.attach_sender(self._link_name(), target, source, snd_settle_mode=mode, properties=properties)
         sender = Sender(self.endpoint, link)
         await self._attach(link, sender)
         return sender
@@ -264,20 +309,49 @@ class Client:
     ) -> Receiver:
         """Attach a link to receive on. With `is_second` the sender settles last (rcv-settle-mode second); with
         `is_settled` it sends messages settled, and has forgotten them when they arrive."""
-        session = await self._session
+        receiver = await self.receiver_of(
+            Receiver, source, credit=credit, is_second=is_second, is_settled=is_settled, properties=properties
+        )
+        if credit:
+            receiver.grant(credit)
+        return receiver
+
+    async def receiver_of(
+        self,
+        make: Callable[[Endpoint, ReceiverLink, int], ReceiverKind],
+        source: str | Source,
+        *,
+        credit: int = 0,
+        is_second: bool = False,
+        is_settled: bool = False,
+        properties: dict[object, object] | None = None,
+        target: Target | None = None,
+    ) -> ReceiverKind:
+        """As `receiver`, with an object of the caller's own kind behind the link, which grants credit itself."""
+        session = await self._session_with_room()
         source = Source(source) if isinstance(source, str) else source
         link = session.attach_receiver(
             self._link_name(),
             source,
+            target,
             snd_settle_mode=SETTLED if is_settled else None,
             rcv_settle_mode=SECOND if is_second else None,
             properties=properties,
         )
-        receiver = Receiver(self.endpoint, link, credit)
+        receiver = make(self.endpoint, link, credit)
         await self._attach(link, receiver)
-        if credit:
-            receiver.grant(credit)
         return receiver
+
+    async def _session_with_room(self) -> Session:
+        """Links go on one session, until it has as many as both sides allow; then on another one."""
+        session = await self._session
+        begin = session.begin
+        if begin is not None and len(session.links) > min(begin.handle_max, self._settings.handle_max):
+            self._session = asyncio.get_running_loop().create_future()
+            self.endpoint.connection.begin()
+            self.endpoint.flush_soon()
+            session = await self._session
+        return session
 
     def _link_name(self) -> str:
         self._links_made += 1
@@ -287,14 +361,25 @@ class Client:
         link.context = end
         self._ends.add(end)
         self.endpoint.flush_soon()
-        await end.attached
+        try:
+            await end.attached
+        except asyncio.CancelledError:
+            # Nobody would ever detach a link that is attached after its caller has gone.
+            link.detach()
+            self.endpoint.flush_soon()
+            raise
 
     async def close(self) -> None:
-        """Close in order; a connection that is gone already is closed enough."""
-        if self.endpoint.connection.is_open:
-            self.endpoint.connection.close()
-            self.endpoint.flush()
-        await self.endpoint.lost
+        """Close in order. A connection that is gone is closed enough, and one that does not answer is dropped."""
+        endpoint = self.endpoint
+        if endpoint.connection.is_open:
+            endpoint.connection.close()
+            endpoint.flush()
+        # By asyncio.wait, which leaves the future alone when its caller is cancelled: others wait for it too.
+        _, silent = await asyncio.wait([endpoint.lost], timeout=CLOSE_GRACE_S)
+        if silent:
+            endpoint.abort()
+            await asyncio.wait(silent)
 
     # --- Application ----------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from tandem.amqp import Connection, Event, Settings
 from tandem.amqp.connection import Role
 from tandem.errors import ProtocolError
 
-__all__ = ["Application", "Endpoint", "close_endpoints"]
+__all__ = ["CLOSE_GRACE_S", "Application", "Endpoint", "close_endpoints"]
 
 # Bytes. Above this the transport is congested: we stop reading from a peer that does not read from us, and the
 # application should stop producing for it.

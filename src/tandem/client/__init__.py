@@ -1,0 +1,142 @@
+"""The client library: the service's own names in Python, over AMQP, against Tandem and against the cloud service.
+
+    async with MessagingFactory.from_connection_string(connection_string) as factory:
+        orders = factory.create_queue_client("orders")
+        await orders.send(BrokeredMessage("a table, four chairs", label="order"))
+        message = await orders.receive(timeout=5)
+        await message.complete()
+
+`tandem.client.sync` has the same names for programs without asyncio.
+"""
+
+from tandem.client.descriptions import (
+    NEVER,
+    EntityStatus,
+    QueueDescription,
+    RuleDescription,
+    SubscriptionDescription,
+    TopicDescription,
+)
+from tandem.client.errors import (
+    InvalidOperationError,
+    MessageLockLostError,
+    MessageNotFoundError,
+    MessageSizeExceededError,
+    MessagingCommunicationError,
+    MessagingEntityAlreadyExistsError,
+    MessagingEntityDisabledError,
+    MessagingEntityNotFoundError,
+    MessagingError,
+    OperationTimeoutError,
+    QuotaExceededError,
+    ReceiverDisconnectedError,
+    ServerBusyError,
+    SessionCannotBeLockedError,
+    SessionLockLostError,
+    TransactionError,
+    UnauthorizedAccessError,
+)
+from tandem.client.hubs.checkpoint_store import Checkpoint, CheckpointStore, Ownership, Stream
+from tandem.client.hubs.event_data import EventData
+from tandem.client.hubs.event_hub_client import (
+    DEFAULT_CONSUMER_GROUP,
+    EventHubClient,
+    EventHubProperties,
+    PartitionProperties,
+)
+from tandem.client.hubs.event_hub_consumer import EventHubConsumer
+from tandem.client.hubs.event_hub_producer import EventHubProducer
+from tandem.client.hubs.event_position import EventPosition
+from tandem.client.hubs.event_processor import (
+    CloseReason,
+    EventHandler,
+    EventProcessor,
+    EventProcessorSettings,
+    PartitionContext,
+)
+from tandem.client.hubs.file_store import FileCheckpointStore
+from tandem.client.hubs.sqlite_store import SqliteCheckpointStore
+from tandem.client.message import BrokeredMessage, MessageState
+from tandem.client.messaging_factory import MessagingFactory
+from tandem.client.namespace_manager import NamespaceManager
+from tandem.client.queue_client import QueueClient
+from tandem.client.receiver import MessageReceiver, ReceiveMode
+from tandem.client.retry import NoRetry, RetryPolicy
+from tandem.client.sender import MessageSender
+from tandem.client.session import MessageSession
+from tandem.client.settings import MessagingFactorySettings
+from tandem.client.subscription_client import SubscriptionClient
+from tandem.client.token_provider import Token, TokenProvider
+from tandem.client.topic_client import TopicClient
+from tandem.client.transaction import Transaction
+from tandem.client.waiting import Waiting
+from tandem.rules import CorrelationFilter, FalseFilter, SqlFilter, TrueFilter
+from tandem.rules import SqlAction as SqlRuleAction
+
+__all__ = [
+    "DEFAULT_CONSUMER_GROUP",
+    "NEVER",
+    "BrokeredMessage",
+    "Checkpoint",
+    "CheckpointStore",
+    "CloseReason",
+    "CorrelationFilter",
+    "EntityStatus",
+    "EventData",
+    "EventHandler",
+    "EventHubClient",
+    "EventHubConsumer",
+    "EventHubProducer",
+    "EventHubProperties",
+    "EventPosition",
+    "EventProcessor",
+    "EventProcessorSettings",
+    "FalseFilter",
+    "FileCheckpointStore",
+    "InvalidOperationError",
+    "MessageLockLostError",
+    "MessageNotFoundError",
+    "MessageReceiver",
+    "MessageSender",
+    "MessageSession",
+    "MessageSizeExceededError",
+    "MessageState",
+    "MessagingCommunicationError",
+    "MessagingEntityAlreadyExistsError",
+    "MessagingEntityDisabledError",
+    "MessagingEntityNotFoundError",
+    "MessagingError",
+    "MessagingFactory",
+    "MessagingFactorySettings",
+    "NamespaceManager",
+    "NoRetry",
+    "OperationTimeoutError",
+    "Ownership",
+    "PartitionContext",
+    "PartitionProperties",
+    "QueueClient",
+    "QueueDescription",
+    "QuotaExceededError",
+    "ReceiveMode",
+    "ReceiverDisconnectedError",
+    "RetryPolicy",
+    "RuleDescription",
+    "ServerBusyError",
+    "SessionCannotBeLockedError",
+    "SessionLockLostError",
+    "SqlFilter",
+    "SqlRuleAction",
+    "SqliteCheckpointStore",
+    "Stream",
+    "SubscriptionClient",
+    "SubscriptionDescription",
+    "Token",
+    "TokenProvider",
+    "TopicClient",
+    "TopicDescription",
+    "Transaction",
+    "TransactionError",
+    "TrueFilter",
+    "UnauthorizedAccessError",
+    "Waiting",
+]

@@ -1,0 +1,299 @@
+"""Creating, reading, changing and deleting the entities of a namespace, through the service's management API."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Final, TypeVar
+from urllib.parse import quote
+from xml.etree import ElementTree
+
+from tandem.client.atom import (
+    description_element,
+    entries_of,
+    entry_xml,
+    insert_before,
+    parse_xml,
+    read_description,
+    text_of,
+)
+from tandem.client.descriptions import (
+    DEFAULT_RULE_NAME,
+    QueueDescription,
+    RuleDescription,
+    SubscriptionDescription,
+    TopicDescription,
+)
+from tandem.client.errors import (
+    MessagingCommunicationError,
+    MessagingEntityNotFoundError,
+    error_of_http_status,
+)
+from tandem.client.retry import Retrier
+from tandem.client.rule_xml import read_rule, rule_element
+from tandem.client.service_address import ServiceAddress, parse_connection_string
+from tandem.client.settings import MessagingFactorySettings
+from tandem.client.token_provider import TokenProvider
+from tandem.rules import Filter
+
+__all__ = ["NamespaceManager"]
+
+_API_VERSION: Final = "2021-05"
+
+# Entities. What the service gives at once.
+_PAGE_ENTITIES: Final = 100
+
+Described = TypeVar("Described")
+
+
+class NamespaceManager:
+    """Manages one namespace. It holds nothing open, and so needs no close.
+
+    The token needs the right Manage on the namespace, or on the entity in question.
+    """
+
+    def __init__(
+        self,
+        address: str | ServiceAddress,
+        token_provider: TokenProvider,
+        settings: MessagingFactorySettings | None = None,
+    ) -> None:
+        self._address = ServiceAddress.parse(address) if isinstance(address, str) else address
+        self._token_provider = token_provider
+        self._settings = settings or MessagingFactorySettings()
+        self._retrier = Retrier(
+            self._settings.retry_policy, self._settings.waiting, self._settings.operation_timeout.total_seconds()
+        )
+
+    @classmethod
+    def from_connection_string(
+        cls, connection_string: str, settings: MessagingFactorySettings | None = None
+    ) -> NamespaceManager:
+        """For the namespace and with the key that a connection string names."""
+        parts = parse_connection_string(connection_string)
+        return cls(parts.address, parts.token_provider, settings)
+
+    @property
+    def address(self) -> str:
+        """Where the namespace is."""
+        return str(self._address)
+
+    # --- queues ---------------------------------------------------------------------------------------------
+
+    async def create_queue(self, queue: str | QueueDescription) -> QueueDescription:
+        """Make a queue, from its path or from a description."""
+        description = QueueDescription(queue) if isinstance(queue, str) else queue
+        return await self._put_queue(description, is_update=False)
+
+    async def get_queue(self, path: str) -> QueueDescription:
+        """A queue as it is now, with its counts. MessagingEntityNotFoundError if there is none."""
+        return _queue(*await self._get(path, "QueueDescription"))
+
+    async def get_queues(self) -> list[QueueDescription]:
+        """All queues."""
+        return [_queue(*entry) for entry in await self._list("$Resources/queues")]
+
+    async def update_queue(self, queue: QueueDescription) -> QueueDescription:
+        """Give a queue all the settings of a description, best of one that was just got."""
+        return await self._put_queue(queue, is_update=True)
+
+    async def delete_queue(self, path: str) -> None:
+        """Remove a queue and all messages in it."""
+        await self._request("DELETE", path)
+
+    async def queue_exists(self, path: str) -> bool:
+        """Whether there is a queue of that path."""
+        return await self._exists(path, "QueueDescription")
+
+    async def _put_queue(self, queue: QueueDescription, *, is_update: bool) -> QueueDescription:
+        return _queue(*await self._put(queue.path, description_element(queue), is_update=is_update))
+
+    # --- topics ---------------------------------------------------------------------------------------------
+
+    async def create_topic(self, topic: str | TopicDescription) -> TopicDescription:
+        """Make a topic, from its path or from a description."""
+        description = TopicDescription(topic) if isinstance(topic, str) else topic
+        return await self._put_topic(description, is_update=False)
+
+    async def get_topic(self, path: str) -> TopicDescription:
+        """A topic as it is now, with its counts. MessagingEntityNotFoundError if there is none."""
+        return _topic(*await self._get(path, "TopicDescription"))
+
+    async def get_topics(self) -> list[TopicDescription]:
+        """All topics."""
+        return [_topic(*entry) for entry in await self._list("$Resources/topics")]
+
+    async def update_topic(self, topic: TopicDescription) -> TopicDescription:
+        """Give a topic all the settings of a description, best of one that was just got."""
+        return await self._put_topic(topic, is_update=True)
+
+    async def delete_topic(self, path: str) -> None:
+        """Remove a topic with its subscriptions and all messages in them."""
+        await self._request("DELETE", path)
+
+    async def topic_exists(self, path: str) -> bool:
+        """Whether there is a topic of that path."""
+        return await self._exists(path, "TopicDescription")
+
+    async def _put_topic(self, topic: TopicDescription, *, is_update: bool) -> TopicDescription:
+        return _topic(*await self._put(topic.path, description_element(topic), is_update=is_update))
+
+    # --- subscriptions --------------------------------------------------------------------------------------
+
+    async def create_subscription(
+        self, subscription: SubscriptionDescription, rule: Filter | RuleDescription | None = None
+    ) -> SubscriptionDescription:
+        """Make a subscription. With a filter or a rule it gets what that selects, without one every message."""
+        element = description_element(subscription)
+        if rule is not None:
+            first = RuleDescription(DEFAULT_RULE_NAME, rule) if isinstance(rule, Filter) else rule
+            insert_before(element, "MaxDeliveryCount", rule_element(first, "DefaultRuleDescription"))
+        path = _subscription_path(subscription.topic_path, subscription.name)
+        return _subscription(subscription.topic_path, *await self._put(path, element, is_update=False))
+
+    async def get_subscription(self, topic_path: str, name: str) -> SubscriptionDescription:
+        """A subscription as it is now, with its counts. MessagingEntityNotFoundError if there is none."""
+        entry = await self._get(_subscription_path(topic_path, name), "SubscriptionDescription")
+        return _subscription(topic_path, *entry)
+
+    async def get_subscriptions(self, topic_path: str) -> list[SubscriptionDescription]:
+        """All subscriptions of a topic."""
+        entries = await self._list(f"{topic_path}/subscriptions")
+        return [_subscription(topic_path, *entry) for entry in entries]
+
+    async def update_subscription(self, subscription: SubscriptionDescription) -> SubscriptionDescription:
+        """Give a subscription all the settings of a description, best of one that was just got."""
+        path = _subscription_path(subscription.topic_path, subscription.name)
+        entry = await self._put(path, description_element(subscription), is_update=True)
+        return _subscription(subscription.topic_path, *entry)
+
+    async def delete_subscription(self, topic_path: str, name: str) -> None:
+        """Remove a subscription and all messages in it."""
+        await self._request("DELETE", _subscription_path(topic_path, name))
+
+    async def subscription_exists(self, topic_path: str, name: str) -> bool:
+        """Whether a topic has a subscription of that name."""
+        return await self._exists(_subscription_path(topic_path, name), "SubscriptionDescription")
+
+    # --- rules ----------------------------------------------------------------------------------------------
+
+    async def create_rule(self, topic_path: str, subscription: str, rule: RuleDescription) -> RuleDescription:
+        """Add a rule to a subscription: it gets what any of its rules selects."""
+        path = _rule_path(topic_path, subscription, rule.name)
+        return read_rule(*await self._put(path, rule_element(rule), is_update=False))
+
+    async def get_rule(self, topic_path: str, subscription: str, name: str) -> RuleDescription:
+        """A rule. MessagingEntityNotFoundError if there is none."""
+        return read_rule(*await self._get(_rule_path(topic_path, subscription, name), "RuleDescription"))
+
+    async def get_rules(self, topic_path: str, subscription: str) -> list[RuleDescription]:
+        """All rules of a subscription."""
+        path = f"{_subscription_path(topic_path, subscription)}/rules"
+        return [read_rule(*entry) for entry in await self._list(path)]
+
+    async def update_rule(self, topic_path: str, subscription: str, rule: RuleDescription) -> RuleDescription:
+        """Give a rule another filter and action."""
+        path = _rule_path(topic_path, subscription, rule.name)
+        return read_rule(*await self._put(path, rule_element(rule), is_update=True))
+
+    async def delete_rule(self, topic_path: str, subscription: str, name: str) -> None:
+        """Remove a rule."""
+        await self._request("DELETE", _rule_path(topic_path, subscription, name))
+
+    async def rule_exists(self, topic_path: str, subscription: str, name: str) -> bool:
+        """Whether a subscription has a rule of that name."""
+        return await self._exists(_rule_path(topic_path, subscription, name), "RuleDescription")
+
+    # --- requests -------------------------------------------------------------------------------------------
+
+    async def _get(self, path: str, kind: str) -> tuple[str, ElementTree.Element]:
+        """The entry at a path. An entity of another kind is not what was looked for, and so not there."""
+        entries = entries_of(parse_xml(await self._request("GET", path)))
+        if not entries or not entries[0][1].tag.endswith(f"}}{kind}"):
+            raise MessagingEntityNotFoundError(f"there is no {kind.removesuffix('Description').lower()} '{path}'")
+        return entries[0]
+
+    async def _exists(self, path: str, kind: str) -> bool:
+        try:
+            await self._get(path, kind)
+        except MessagingEntityNotFoundError:
+            return False
+        return True
+
+    async def _list(self, path: str) -> list[tuple[str, ElementTree.Element]]:
+        """All entries of a feed, a page at a time."""
+        found: list[tuple[str, ElementTree.Element]] = []
+        while True:
+            query = f"&$skip={len(found)}&$top={_PAGE_ENTITIES}"
+            page = entries_of(parse_xml(await self._request("GET", path, query=query)))
+            found += page
+            if len(page) < _PAGE_ENTITIES:
+                return found
+
+    async def _put(
+        self, path: str, description: ElementTree.Element, *, is_update: bool
+    ) -> tuple[str, ElementTree.Element]:
+        headers = {"If-Match": "*"} if is_update else {}
+        answer = await self._request("PUT", path, entry_xml(description), headers)
+        return entries_of(parse_xml(answer))[0]
+
+    async def _request(
+        self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None, query: str = ""
+    ) -> bytes:
+        url = f"{self._address.http_url}/{quote(path, safe='/$')}?api-version={_API_VERSION}{query}"
+
+        async def attempt() -> bytes:
+            token = await self._token_provider.get_token(
+                self._address.audience(path), self._settings.waiting.utc_now_s()
+            )
+            fields = {"Authorization": token.authorization, **(headers or {})}
+            if body is not None:
+                fields["Content-Type"] = "application/atom+xml"
+            return await _exchange(method, url, body, fields, self._settings.ssl_context)
+
+        return await self._retrier.perform(attempt, f"{method} of '{path}'")
+
+
+async def _exchange(
+    method: str, url: str, body: bytes | None, headers: dict[str, str], tls: ssl.SSLContext | None
+) -> bytes:
+    """One request on a connection of its own: management is rare, and nothing stays open that somebody must close."""
+    import aiohttp
+
+    try:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.request(method, url, data=body, headers=headers, ssl=tls or True) as answer,
+        ):
+            content = await answer.read()
+    except aiohttp.ClientError as error:
+        raise MessagingCommunicationError(f"{url.partition('?')[0]} cannot be reached: {error}") from error
+    if answer.status < 300:
+        return content
+    raise error_of_http_status(answer.status, _detail(content) or answer.reason or f"status {answer.status}")
+
+
+def _detail(content: bytes) -> str | None:
+    try:
+        return text_of(ElementTree.fromstring(content), "Detail")  # noqa: S314 - as in atom.py
+    except ElementTree.ParseError:
+        return content.decode(errors="replace")[:500]
+
+
+def _subscription_path(topic_path: str, name: str) -> str:
+    return f"{topic_path}/subscriptions/{name}"
+
+
+def _rule_path(topic_path: str, subscription: str, name: str) -> str:
+    return f"{_subscription_path(topic_path, subscription)}/rules/{name}"
+
+
+def _queue(title: str, element: ElementTree.Element) -> QueueDescription:
+    return read_description(QueueDescription(title), element)
+
+
+def _topic(title: str, element: ElementTree.Element) -> TopicDescription:
+    return read_description(TopicDescription(title), element)
+
+
+def _subscription(topic_path: str, title: str, element: ElementTree.Element) -> SubscriptionDescription:
+    return read_description(SubscriptionDescription(topic_path, title), element)

@@ -1,0 +1,86 @@
+"""Where the tokens come from with which a client proves its rights."""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass, field
+from typing import Final
+
+from tandem.auth.sas import is_sas_token, make_token, parse_token
+from tandem.errors import UsageError
+
+__all__ = ["Token", "TokenProvider"]
+
+# Seconds. How long a token made from a key is good; it is renewed before. The official SDKs take an hour as well.
+DEFAULT_TOKEN_LIFETIME_S: Final = 3_600
+
+_SAS_TYPE: Final = "servicebus.windows.net:sastoken"
+_JWT_TYPE: Final = "jwt"
+
+
+@dataclass(frozen=True)
+class Token:
+    """A token, its type as `$cbs` names it, and when it expires in Unix seconds."""
+
+    text: str = field(repr=False)
+    expires_at_s: int
+
+    @property
+    def type(self) -> str:
+        return _SAS_TYPE if is_sas_token(self.text) else _JWT_TYPE
+
+    @property
+    def authorization(self) -> str:
+        """As the header of an HTTP request has it."""
+        return self.text if is_sas_token(self.text) else f"Bearer {self.text}"
+
+
+class TokenProvider(abc.ABC):
+    """Makes tokens. Subclass it for tokens from elsewhere, such as those of an identity provider."""
+
+    @abc.abstractmethod
+    async def get_token(self, audience: str, now_s: float) -> Token:
+        """A token for everything at or below the audience, a URI such as `sb://host/orders`."""
+
+    @staticmethod
+    def create_shared_access_signature(
+        rule_name: str, key: str, lifetime_s: int = DEFAULT_TOKEN_LIFETIME_S
+    ) -> TokenProvider:
+        """Tokens from the name and the key of a shared access rule."""
+        if not rule_name or not key:
+            raise UsageError("a shared access rule has a name and a key; one of them is empty")
+        if lifetime_s < 1:
+            raise UsageError(f"lifetime_s is {lifetime_s}; a token must be good for at least a second")
+        return _KeyTokenProvider(rule_name, key, lifetime_s)
+
+    @staticmethod
+    def create_from_token(token: str) -> TokenProvider:
+        """Always this token, which somebody else has made. It cannot be renewed."""
+        return _FixedTokenProvider(token)
+
+
+class _KeyTokenProvider(TokenProvider):
+    def __init__(self, rule_name: str, key: str, lifetime_s: int) -> None:
+        self._rule_name = rule_name
+        self._key = key
+        self._lifetime_s = lifetime_s
+
+    async def get_token(self, audience: str, now_s: float) -> Token:
+        expires_at_s = int(now_s) + self._lifetime_s
+        return Token(make_token(audience, self._rule_name, self._key, expires_at_s), expires_at_s)
+
+    def __repr__(self) -> str:
+        return f"TokenProvider({self._rule_name!r})"
+
+
+class _FixedTokenProvider(TokenProvider):
+    def __init__(self, text: str) -> None:
+        if not is_sas_token(text):
+            raise UsageError("a shared access signature starts with 'SharedAccessSignature '")
+        self._token = Token(text, parse_token(text).expires_at_s)
+
+    async def get_token(self, audience: str, now_s: float) -> Token:
+        return self._token
+
+    def __repr__(self) -> str:
+        return f"TokenProvider(a token that expires at {self._token.expires_at_s})"
