@@ -1,0 +1,291 @@
+"""The driver for `azure.servicebus.aio`, with asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+from azure.servicebus import ServiceBusMessageBatch
+from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
+from azure.servicebus.exceptions import ServiceBusError
+
+from tandem.pairing.azure.judging import ERRORS, judge_backlog, judge_ping, judge_primary
+from tandem.pairing.azure.messages import (
+    PairedMessageBatch,
+    SdkMessage,
+    fitting_portion,
+    make_ping,
+    schedule,
+    single_messages,
+)
+from tandem.pairing.azure.pair import (
+    ATTEMPT_TIMEOUT_S,
+    DEFAULT_BATCH_BYTES,
+    MIN_TIMEOUT_S,
+    RETRIES,
+    PairedServiceBusOptions,
+    SdkPair,
+    SdkReporter,
+)
+from tandem.pairing.backlog import ensure_backlog_queues
+from tandem.pairing.detour import (
+    Judgement,
+    Outcome,
+    PairedEntity,
+    Ping,
+    SendToBacklog,
+    SendToPrimary,
+    Sleep,
+    Step,
+    Told,
+)
+from tandem.pairing.failover import FailoverState
+from tandem.pairing.following import follow
+from tandem.pairing.send_availability import DIVERTED
+
+__all__ = ["PairedServiceBusClient", "PairedServiceBusSender"]
+
+MakeSender = Callable[[], ServiceBusSender]
+
+
+class _Pair(SdkPair):
+    """The pair of one client. Entities that fail are watched in tasks."""
+
+    def __init__(
+        self, primary: str | ServiceBusClient, secondary: str | ServiceBusClient, options: PairedServiceBusOptions
+    ) -> None:
+        super().__init__(primary, secondary, options)
+        self.primary = _client(primary)
+        self.secondary = _client(secondary)
+        # How to ping an entity: topics and queues have senders of their own.
+        self.make_senders: dict[str, MakeSender] = {}
+        self._reporter: SdkReporter | None = None
+        self._setting_up = asyncio.Lock()
+        self._is_set_up = False
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def set_up(self) -> None:
+        """Find or make the backlog queues, once."""
+        async with self._setting_up:
+            if self._is_set_up:
+                return
+            count = self.options.backlog_queue_count
+            self.options.backlog_queue_count = await ensure_backlog_queues(self.manager, self.primary_namespace, count)
+            if self.secondary_string is not None:
+                self._reporter = await SdkReporter.create(self.primary_address, self.secondary_string)
+            self._is_set_up = True
+
+    def report(self, told: Told) -> None:
+        if self._reporter is not None:
+            self._reporter.tell_now(told)
+
+    def start_watch(self, entity: PairedEntity) -> None:
+        task = asyncio.create_task(self._watch(entity))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _watch(self, entity: PairedEntity) -> None:
+        sender = self.make_senders[entity.path.lower()]()
+
+        async def perform(step: Step) -> Outcome:
+            if isinstance(step, Sleep):
+                await asyncio.sleep(step.delay_s)
+                return Outcome()
+            assert isinstance(step, Ping)
+            return await _tried(_send(sender, [make_ping()], step.timeout_s), judge_ping)
+
+        try:
+            await follow(entity.watch(), perform)
+        finally:
+            await sender.close()
+
+    async def close(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        reporter, self._reporter = self._reporter, None
+        if reporter is not None:
+            await reporter.close()
+        await self.primary.close()
+        await self.secondary.close()
+
+
+class PairedServiceBusSender:
+    """A `ServiceBusSender` whose messages take the detour while their entity cannot be sent to.
+
+    What it does not have of its own is that of the primary's sender.
+    """
+
+    def __init__(self, pair: _Pair, path: str, make_sender: MakeSender) -> None:
+        self._pair = pair
+        self._path = path
+        self._paired = pair.sender(path)
+        self._primary = make_sender()
+        # The backlog queue that was drawn, by its index.
+        self._backlog: dict[int, ServiceBusSender] = {}
+        pair.make_senders[path.lower()] = make_sender
+
+    # Any: whatever the SDK has.
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._primary, name)
+
+    async def __aenter__(self) -> Self:
+        await self._pair.set_up()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def send_messages(
+        self,
+        message: SdkMessage | Iterable[SdkMessage] | ServiceBusMessageBatch,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - the SDK's own name
+    ) -> None:
+        """Send, and return when one namespace or the other has it."""
+        await self._follow(single_messages(message), timeout, lambda one, time_s: _send(self._primary, one, time_s))
+
+    async def schedule_messages(
+        self,
+        messages: SdkMessage | Iterable[SdkMessage],
+        schedule_time_utc: datetime,
+        *,
+        timeout: float | None = None,  # noqa: ASYNC109 - the SDK's own name
+    ) -> list[int]:
+        """Schedule messages. Those that take the detour have no sequence number yet: 0 stands for it."""
+        numbers: list[int] = []
+        # Any: the SDK's union of messages has names of its own.
+        originals: list[Any] = list(single_messages(messages))
+
+        async def schedule_direct(scheduled: list[SdkMessage], timeout_s: float) -> int:
+            numbers.extend(await self._primary.schedule_messages(originals, schedule_time_utc, timeout=timeout_s))
+            return len(scheduled)
+
+        await self._follow([schedule(one, schedule_time_utc) for one in originals], timeout, schedule_direct)
+        return numbers or [DIVERTED] * len(originals)
+
+    async def create_message_batch(self, max_size_in_bytes: int | None = None) -> PairedMessageBatch:
+        """A batch as large as the entity takes, or as the service's smallest tier does if it cannot be asked."""
+        if max_size_in_bytes is None and not self._paired.is_diverted:
+            try:
+                max_size_in_bytes = (await self._primary.create_message_batch()).max_size_in_bytes
+            except ServiceBusError as error:
+                if judge_primary(error) is Judgement.REFUSED:
+                    raise
+        return PairedMessageBatch(max_size_in_bytes or DEFAULT_BATCH_BYTES)
+
+    async def close(self) -> None:
+        """Close the links to both namespaces."""
+        await self._primary.close()
+        for sender in self._backlog.values():
+            await sender.close()
+        self._backlog.clear()
+
+    async def _follow(
+        self,
+        messages: list[SdkMessage],
+        timeout_s: float | None,
+        send_direct: Callable[[list[SdkMessage], float], Awaitable[int]],
+    ) -> None:
+        await self._pair.set_up()
+
+        async def perform(step: Step) -> Outcome:
+            if isinstance(step, SendToPrimary):
+                return await _tried(send_direct(list(step.messages), step.timeout_s), judge_primary)
+            if isinstance(step, SendToBacklog):
+                portion = fitting_portion(step.messages, self._path)
+                sender = self._backlog_sender(step.index)
+                return await _tried(_send(sender, portion, ATTEMPT_TIMEOUT_S), judge_backlog)
+            assert isinstance(step, Sleep)
+            await asyncio.sleep(step.delay_s)
+            return Outcome()
+
+        await follow(self._paired.send(messages, timeout_s), perform)
+
+    def _backlog_sender(self, index: int) -> ServiceBusSender:
+        sender = self._backlog.get(index)
+        if sender is None:
+            sender = self._backlog[index] = self._pair.secondary.get_queue_sender(self._pair.backlog_path(index))
+        return sender
+
+
+class PairedServiceBusClient:
+    """A `ServiceBusClient` for a pair of namespaces: what it sends goes on while the primary cannot be sent to.
+
+    What it does not have of its own, such as receivers, is that of the primary's client. `set_up` finds or makes the
+    backlog queues, and raises what keeps it from it; entering the client or its first send does the same.
+    """
+
+    def __init__(
+        self,
+        primary: str | ServiceBusClient,
+        secondary: str | ServiceBusClient,
+        options: PairedServiceBusOptions | None = None,
+    ) -> None:
+        """Each namespace is a connection string, or a client that was made for it."""
+        self._pair = _Pair(primary, secondary, options or PairedServiceBusOptions())
+
+    # Any: whatever the SDK has.
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._pair.primary, name)
+
+    async def __aenter__(self) -> Self:
+        await self.set_up()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    @property
+    def options(self) -> PairedServiceBusOptions:
+        """As given; `backlog_queue_count` is how many were found or made."""
+        return self._pair.options
+
+    @property
+    def states(self) -> dict[str, FailoverState]:
+        """The state of each entity that was sent to, by its path."""
+        return self._pair.states
+
+    async def set_up(self) -> None:
+        """Find or make the backlog queues."""
+        await self._pair.set_up()
+
+    def get_queue_sender(self, queue_name: str, **settings: Any) -> PairedServiceBusSender:
+        """As the SDK's, and with the detour."""
+        primary = self._pair.primary
+        return PairedServiceBusSender(self._pair, queue_name, lambda: primary.get_queue_sender(queue_name, **settings))
+
+    def get_topic_sender(self, topic_name: str, **settings: Any) -> PairedServiceBusSender:
+        """As the SDK's, and with the detour."""
+        primary = self._pair.primary
+        return PairedServiceBusSender(self._pair, topic_name, lambda: primary.get_topic_sender(topic_name, **settings))
+
+    async def close(self) -> None:
+        """Close both clients, and stop to ping."""
+        await self._pair.close()
+
+
+def _client(given: str | ServiceBusClient) -> ServiceBusClient:
+    return ServiceBusClient.from_connection_string(given, retry_total=RETRIES) if isinstance(given, str) else given
+
+
+# Any: the SDK's union of messages has names of its own.
+async def _send(sender: ServiceBusSender, messages: list[Any], timeout_s: float) -> int:
+    await sender.send_messages(messages if len(messages) > 1 else messages[0], timeout=max(timeout_s, MIN_TIMEOUT_S))
+    return len(messages)
+
+
+async def _tried(attempt: Awaitable[int], judge: Callable[[Exception], Judgement]) -> Outcome:
+    try:
+        return Outcome(count=await attempt)
+    except ERRORS as error:
+        return Outcome(judge(error), error=error)

@@ -1,0 +1,83 @@
+"""What an error of the official SDK says: about the entity that a message was sent to, or about the message itself.
+
+The same judgements as `tandem.pairing.judging`, in the SDK's own errors.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from azure.core.exceptions import AzureError
+from azure.servicebus.exceptions import (
+    MessageSizeExceededError,
+    MessagingEntityDisabledError,
+    MessagingEntityNotFoundError,
+    OperationTimeoutError,
+    ServiceBusAuthenticationError,
+    ServiceBusAuthorizationError,
+    ServiceBusCommunicationError,
+    ServiceBusConnectionError,
+    ServiceBusError,
+    ServiceBusQuotaExceededError,
+    ServiceBusServerBusyError,
+)
+
+from tandem.pairing.detour import Judgement
+
+__all__ = ["ERRORS", "judge_backlog", "judge_ping", "judge_primary"]
+
+# What a call of the SDK may raise. ValueError and TypeError are mistakes of the caller.
+ERRORS: Final = (AzureError, ValueError, TypeError, OSError)
+
+_LOST: Final = (ServiceBusConnectionError, ServiceBusCommunicationError, OSError)
+_SETTINGS: Final = (
+    ServiceBusAuthenticationError,
+    ServiceBusAuthorizationError,
+    MessagingEntityNotFoundError,
+    MessagingEntityDisabledError,
+)
+
+# The SDK has no class for these, and tells the condition in the text.
+_INVALID: Final = (
+    "amqp:not-allowed",
+    "amqp:invalid-field",
+    "amqp:not-implemented",
+    "amqp:decode-error",
+    "com.microsoft:argument-error",
+    "com.microsoft:argument-out-of-range",
+)
+
+
+def judge_primary(error: Exception) -> Judgement:
+    """A send to an entity of the primary."""
+    if isinstance(error, ServiceBusServerBusyError):
+        return Judgement.BUSY
+    if isinstance(error, _LOST):
+        return Judgement.LOST
+    if isinstance(error, OperationTimeoutError):
+        return Judgement.TIMED_OUT
+    if isinstance(error, ServiceBusQuotaExceededError):
+        return Judgement.UNAVAILABLE
+    if isinstance(error, _SETTINGS) or _is_of_the_message(error):
+        return Judgement.REFUSED
+    return Judgement.UNAVAILABLE if isinstance(error, ServiceBusError) else Judgement.REFUSED
+
+
+def judge_backlog(error: Exception) -> Judgement:
+    """A send to a backlog queue: whatever it is, another queue may take the message, unless that is to blame."""
+    if _is_of_the_message(error) or not isinstance(error, (*_LOST, AzureError)):
+        return Judgement.REFUSED
+    return Judgement.LOST if isinstance(error, _LOST) else Judgement.UNAVAILABLE
+
+
+def judge_ping(error: Exception) -> Judgement:
+    """A ping. An entity that finds fault with it, since it wants a session id, has answered: it is there."""
+    return Judgement.SENT if _is_invalid(error) else judge_primary(error)
+
+
+def _is_of_the_message(error: Exception) -> bool:
+    return isinstance(error, MessageSizeExceededError) or _is_invalid(error)
+
+
+def _is_invalid(error: Exception) -> bool:
+    return type(error) is ServiceBusError and any(condition in str(error) for condition in _INVALID)

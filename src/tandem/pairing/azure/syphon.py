@@ -1,0 +1,64 @@
+"""A syphon for programs that use the official SDK: it speaks to both namespaces itself, and changes no body."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+from tandem.client.blocking import run
+from tandem.client.messaging_factory import MessagingFactory
+from tandem.pairing.azure.pair import PairedServiceBusOptions, SdkReporter
+from tandem.pairing.backlog import backlog_queue_path, primary_namespace_name
+from tandem.pairing.syphon import Syphon
+
+__all__ = ["SyphonRunner"]
+
+
+class SyphonRunner:
+    """Brings messages from the backlog queues to the primary, beside the program: in the background of its process.
+
+    With asyncio use it as an async context manager, without as a plain one.
+    """
+
+    def __init__(self, primary: str, secondary: str, options: PairedServiceBusOptions | None = None) -> None:
+        """Both namespaces by their connection strings; the options are those of the client."""
+        self._strings = (primary, secondary)
+        self._options = options or PairedServiceBusOptions()
+        self._syphon: Syphon | None = None
+        self._reporter: SdkReporter | None = None
+
+    @property
+    def moved_count(self) -> int:
+        """Messages that reached the primary since it was started."""
+        return 0 if self._syphon is None else self._syphon.moved_count
+
+    @property
+    def dead_lettered_count(self) -> int:
+        """Messages that the primary will never take: they are in the dead-letter queues of the backlog queues."""
+        return 0 if self._syphon is None else self._syphon.dead_lettered_count
+
+    async def __aenter__(self) -> Self:
+        primary, secondary = (MessagingFactory.from_connection_string(one) for one in self._strings)
+        name = self._options.primary_namespace or primary_namespace_name(primary.address)
+        paths = [backlog_queue_path(name, index) for index in range(self._options.backlog_queue_count)]
+        self._reporter = await SdkReporter.create(primary.address, self._strings[1])
+        # It makes connections of its own after the pattern of these, which stay unconnected.
+        self._syphon = Syphon(primary, secondary, paths, self._reporter.tell_now)
+        self._syphon.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._syphon is not None:
+            await self._syphon.close()
+        if self._reporter is not None:
+            await self._reporter.close()
+
+    def __enter__(self) -> Self:
+        return run(self.__aenter__())
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        run(self.__aexit__(kind, error, trace))

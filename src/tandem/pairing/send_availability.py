@@ -1,0 +1,253 @@
+"""A factory whose namespace is the primary of a pair: where its messages go, and all that runs in the background."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, assert_never
+
+from tandem.client.errors import MessageSizeExceededError
+from tandem.client.message import BrokeredMessage
+from tandem.client.messaging_factory import MessagingFactory
+from tandem.client.sender import MessageSender
+from tandem.errors import ConfigurationError, TandemError
+from tandem.pairing.backlog import backlog_queue_path, ensure_backlog_queues, primary_namespace_name
+from tandem.pairing.closing import end_together
+from tandem.pairing.detour import (
+    Judgement,
+    Outcome,
+    PairedEntity,
+    PairedSender,
+    Ping,
+    SendToBacklog,
+    SendToPrimary,
+    Sleep,
+    Step,
+    Told,
+    Tried,
+)
+from tandem.pairing.events import EventReporter
+from tandem.pairing.failover import FailoverState
+from tandem.pairing.following import follow
+from tandem.pairing.judging import judge_backlog, judge_ping, judge_primary
+from tandem.pairing.options import SendAvailabilityPairedNamespaceOptions
+from tandem.pairing.ping import make_ping
+from tandem.pairing.rewriting import rewrite
+from tandem.pairing.rotation import BacklogRotation
+from tandem.pairing.syphon import Syphon
+
+__all__ = ["DIVERTED", "SendAvailabilityPairedNamespace"]
+
+# What is returned in place of the sequence number of a scheduled message that took the detour: it has none yet, and so
+# cannot be cancelled. Real ones begin with 1.
+DIVERTED: Final = 0
+
+# Seconds. How long a backlog queue may take.
+_ATTEMPT_TIMEOUT_S: Final = 10.0
+
+
+class SendAvailabilityPairedNamespace:
+    """What `MessagingFactory.pair_namespace` sets up."""
+
+    def __init__(
+        self, primary: MessagingFactory, options: SendAvailabilityPairedNamespaceOptions, primary_namespace: str
+    ) -> None:
+        self._primary = primary
+        self._secondary = options.messaging_factory
+        self._options = options
+        self._waiting = primary.settings.waiting
+        self._rotation = BacklogRotation(options.backlog_queue_count, options.choose)
+        self._reporter = EventReporter(
+            primary.address, self._secondary, options.listener, self._secondary.settings.waiting.utc_now_s
+        )
+        paths = [backlog_queue_path(primary_namespace, index) for index in range(options.backlog_queue_count)]
+        self._backlog = [self._secondary.create_direct_sender(path) for path in paths]
+        self._entities: dict[str, PairedEntity] = {}
+        self._senders: weakref.WeakKeyDictionary[MessageSender, PairedSender[bytes]] = weakref.WeakKeyDictionary()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._syphon: Syphon | None = None
+        if options.enable_syphon:
+            self._syphon = Syphon(primary, self._secondary, paths, self._reporter.tell)
+
+    @classmethod
+    async def create(
+        cls, primary: MessagingFactory, options: SendAvailabilityPairedNamespaceOptions
+    ) -> SendAvailabilityPairedNamespace:
+        """Find or make the backlog queues, and start the syphon if it is wanted."""
+        if primary.address == options.messaging_factory.address:
+            raise ConfigurationError(
+                f"both namespaces of the pair are {primary.address}; the secondary must be another"
+            )
+        name = options.primary_namespace or primary_namespace_name(primary.address)
+        options.backlog_queue_count = await ensure_backlog_queues(
+            options.secondary_namespace_manager, name, options.backlog_queue_count
+        )
+        paired = cls(primary, options, name)
+        if paired._syphon is not None:
+            paired._syphon.start()
+            # It outlives the pair: the partner of a factory that is closed has some seconds to be closed, too.
+            paired._watcher = asyncio.create_task(paired._end_together())
+        return paired
+
+    _watcher: asyncio.Task[None] | None = None
+
+    async def _end_together(self) -> None:
+        await end_together(self._primary, self._secondary, self._waiting, self._end_syphon)
+
+    async def _end_syphon(self) -> None:
+        if self._syphon is not None:
+            await self._syphon.close()
+
+    # --- what is known --------------------------------------------------------------------------------------
+
+    @property
+    def states(self) -> dict[str, FailoverState]:
+        """The state of each entity that was sent to, by its path."""
+        return {entity.path: entity.state for entity in self._entities.values()}
+
+    @property
+    def usable_backlog_queues(self) -> tuple[int, ...]:
+        """The backlog queues that are in rotation."""
+        return self._rotation.usable
+
+    # --- SendInterceptor ------------------------------------------------------------------------------------
+
+    async def send(self, sender: MessageSender, payloads: Sequence[bytes]) -> None:
+        """Send messages to the entity of the sender, or to a backlog queue."""
+        paired = self._paired_sender(sender)
+        tried: Tried | None = None
+        timeout_s = paired.attempt_timeout_s
+        if timeout_s is not None:
+            self._primary.require_open()
+            started_s = self._waiting.now_s()
+            try:
+                count = await sender.send_some(payloads, timeout_s)
+            except TandemError as error:
+                tried = Tried(started_s, Outcome(judge_primary(error), error=error))
+            else:
+                if count == len(payloads):
+                    paired.note_success()
+                    return
+                tried = Tried(started_s, Outcome(count=count))
+
+        async def send_direct(messages: Sequence[bytes], timeout_s: float) -> int:
+            return await sender.send_some(messages, timeout_s)
+
+        await self._send(sender, payloads, send_direct, tried)
+
+    async def schedule(self, sender: MessageSender, messages: Sequence[BrokeredMessage]) -> list[int]:
+        """Schedule messages, all in one request; what takes the detour is scheduled when it arrives."""
+        numbers: list[int] = []
+
+        async def schedule_direct(_: Sequence[bytes], timeout_s: float) -> int:
+            numbers.extend(await sender.schedule_once(messages, timeout_s))
+            return len(messages)
+
+        await self._send(sender, [message.to_payload() for message in messages], schedule_direct)
+        return numbers or [DIVERTED] * len(messages)
+
+    async def close(self) -> None:
+        """Stop to ping and to syphon, and tell what is left to be told."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        await self._end_syphon()
+        await self._reporter.close()
+
+    # --- sending --------------------------------------------------------------------------------------------
+
+    async def _send(
+        self,
+        sender: MessageSender,
+        payloads: Sequence[bytes],
+        send_direct: Callable[[Sequence[bytes], float], Awaitable[int]],
+        tried: Tried | None = None,
+    ) -> None:
+        async def perform(step: Step) -> Outcome:
+            # That this factory was closed says nothing about the namespace.
+            self._primary.require_open()
+            if isinstance(step, SendToPrimary):
+                return await _tried(send_direct(step.messages, step.timeout_s), judge_primary)
+            if isinstance(step, SendToBacklog):
+                return await _tried(self._send_to_backlog(sender.path, step), judge_backlog)
+            assert isinstance(step, Sleep)
+            await self._waiting.sleep(step.delay_s)
+            return Outcome()
+
+        await follow(self._paired_sender(sender).send(payloads, tried=tried), perform)
+
+    def _paired_sender(self, sender: MessageSender) -> PairedSender[bytes]:
+        paired = self._senders.get(sender)
+        if paired is None:
+            timeout_s = self._primary.settings.operation_timeout.total_seconds()
+            paired = self._senders[sender] = PairedSender(
+                self._entity(sender.path), self._rotation, timeout_s, self._waiting.now_s, self._reporter.tell
+            )
+        return paired
+
+    def _entity(self, path: str) -> PairedEntity:
+        """Names are the same in any case."""
+        entity = self._entities.get(path.lower())
+        if entity is None:
+            options = self._options
+            entity = self._entities[path.lower()] = PairedEntity(
+                path,
+                options.failover_interval.total_seconds(),
+                options.ping_primary_interval.total_seconds(),
+                self._waiting.now_s,
+                self._on_told,
+                self._start_watch,
+            )
+        return entity
+
+    async def _send_to_backlog(self, path: str, step: SendToBacklog[bytes]) -> int:
+        rewritten = [rewrite(BrokeredMessage.from_payload(payload), path).to_payload() for payload in step.messages]
+        try:
+            return await self._backlog[step.index].send_some(rewritten, _ATTEMPT_TIMEOUT_S)
+        except MessageSizeExceededError as error:
+            raise MessageSizeExceededError(
+                f"'{path}' cannot be sent to, and the message is too large for the detour: what is kept of it for the "
+                f"way adds {max(map(len, rewritten)) - max(map(len, step.messages))} bytes. {error.description}"
+            ) from error
+
+    # --- in the background ----------------------------------------------------------------------------------
+
+    def _on_told(self, told: Told) -> None:
+        self._reporter.tell(told)
+        if told.event == "restored" and self._syphon is not None:
+            self._syphon.wake()
+
+    def _start_watch(self, entity: PairedEntity) -> None:
+        task = asyncio.create_task(self._watch(entity))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _watch(self, entity: PairedEntity) -> None:
+        sender = self._primary.create_direct_sender(entity.path)
+
+        async def perform(step: Step) -> Outcome:
+            match step:
+                case Sleep():
+                    await self._waiting.sleep(step.delay_s)
+                    return Outcome()
+                case Ping():
+                    return await _tried(sender.send_some([make_ping().to_payload()], step.timeout_s), judge_ping)
+                case SendToPrimary() | SendToBacklog():
+                    raise AssertionError("a watch sends nothing but pings")
+                case _:
+                    assert_never(step)
+
+        try:
+            await follow(entity.watch(), perform)
+        finally:
+            await sender.close()
+
+
+async def _tried(attempt: Awaitable[int], judge: Callable[[Exception], Judgement]) -> Outcome:
+    try:
+        return Outcome(count=await attempt)
+    except TandemError as error:
+        return Outcome(judge(error), error=error)

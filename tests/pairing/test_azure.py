@@ -1,0 +1,317 @@
+"""The official SDK with a detour: the same tests with asyncio and without."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import copy
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusMessageBatch
+from azure.servicebus.aio import ServiceBusClient as AsyncServiceBusClient
+from azure.servicebus.amqp import AmqpAnnotatedMessage
+from azure.servicebus.exceptions import (
+    MessageSizeExceededError,
+    MessagingEntityNotFoundError,
+    ServiceBusAuthorizationError,
+    ServiceBusServerBusyError,
+)
+
+from tandem.client import BrokeredMessage, MessagingFactory, NamespaceManager
+from tandem.errors import ConfigurationError
+from tandem.pairing import FailoverState, PairingEvent
+from tandem.pairing.azure import PairedServiceBusClient, PairedServiceBusOptions, SyphonRunner, aio
+from tandem.pairing.azure.messages import SdkMessage, fitting_portion, rewrite, single_messages
+from tandem.testing import Broker
+from tests.compat.sdk import collect_what_is_left_open
+from tests.markers import mission
+from tests.pairing.hurry import heal, inject, until
+
+# The SDK leaves sockets behind when a connection fails; that is not ours to judge.
+pytestmark = [pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")]
+
+
+class Driven:
+    """A paired client of the SDK, of either kind, behind calls that are awaited."""
+
+    def __init__(self, client: Any, is_async: bool, events: list[PairingEvent]) -> None:
+        self.client = client
+        self.is_async = is_async
+        self.events = events
+
+    # Any: what the methods of the SDK take and return.
+    async def call(self, method: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        if self.is_async:
+            return await method(*arguments, **options)
+        return await asyncio.to_thread(method, *arguments, **options)
+
+    def told(self, event: str) -> list[PairingEvent]:
+        return [one for one in self.events if one["event"] == event]
+
+
+DriveFactory = Callable[..., contextlib.AbstractAsyncContextManager[Driven]]
+
+
+@pytest.fixture(params=["blocking", "asyncio"])
+def drive(request: pytest.FixtureRequest, primary: Broker, secondary: Broker, name: str) -> Iterator[DriveFactory]:
+    is_async = request.param == "asyncio"
+
+    @contextlib.asynccontextmanager
+    async def make(primary_client: Any = None, **chosen: Any) -> AsyncIterator[Driven]:
+        events: list[PairingEvent] = []
+        given = {
+            "backlog_queue_count": 2,
+            "failover_interval": timedelta(0),
+            "ping_primary_interval": timedelta(milliseconds=200),
+            "primary_namespace": f"pair-{name}",
+            "listener": events.append,
+            **chosen,
+        }
+        kind = aio.PairedServiceBusClient if is_async else PairedServiceBusClient
+        client = kind(
+            primary_client or primary.connection_string, secondary.connection_string, PairedServiceBusOptions(**given)
+        )
+        driven = Driven(client, is_async, events)
+        try:
+            yield driven
+        finally:
+            await driven.call(client.close)
+
+    yield make
+    collect_what_is_left_open()
+
+
+def backlog_counts(secondary: Broker, name: str) -> int:
+    return sum(
+        queue["active_message_count"] for queue in secondary.queues() if queue["name"].startswith(f"pair-{name}/")
+    )
+
+
+@mission("M16", "M22", "M23", "M25", "M26")
+async def test_a_program_of_the_sdk_goes_on_sending(
+    drive: DriveFactory, primary: Broker, secondary: Broker, queue: str
+) -> None:
+    async with drive() as driven:
+        sender = driven.client.get_queue_sender(queue)
+        await driven.call(sender.send_messages, ServiceBusMessage("direct", message_id="a"))
+        inject(primary, "refuse-sends", queue, error="internal-error")
+        await driven.call(sender.send_messages, ServiceBusMessage("one", message_id="b"))
+        many = [ServiceBusMessage("many", message_id=f"c{number}") for number in range(3)]
+        await driven.call(sender.send_messages, many)
+        assert backlog_counts(secondary, queue) == 4
+        assert driven.client.states == {queue: FailoverState.FAILED_OVER}
+        heal(primary)
+        await until(lambda: bool(driven.told("restored")), "the ping brings it back")
+        await driven.call(sender.send_messages, ServiceBusMessage("back", message_id="d"))
+        assert primary.queue(queue)["active_message_count"] == 2
+        options = driven.client.options
+    async with SyphonRunner(primary.connection_string, secondary.connection_string, options) as runner:
+        await until(lambda: runner.moved_count == 4, "the backlog arrives")
+        assert runner.dead_lettered_count == 0
+    assert primary.queue(queue)["active_message_count"] == 6
+    async with MessagingFactory.from_connection_string(primary.connection_string) as factory:
+        messages = await factory.create_queue_client(queue).receive_batch(10, 5)
+    assert {str(message.message_id) for message in messages} == {"a", "b", "c0", "c1", "c2", "d"}
+
+
+@mission("M24")
+async def test_everything_about_a_message_survives_the_detour(
+    drive: DriveFactory, primary: Broker, secondary: Broker, queue: str
+) -> None:
+    moment = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+    async with drive() as driven:
+        inject(primary, "refuse-sends", queue, error="internal-error")
+        sender = driven.client.get_queue_sender(queue)
+        message = ServiceBusMessage(
+            b"\x00body",
+            session_id="s",
+            message_id="m",
+            time_to_live=timedelta(minutes=5),
+            scheduled_enqueue_time_utc=moment,
+            subject="order",
+            correlation_id="c",
+            application_properties={"n": 7, "text": "ü"},
+        )
+        await driven.call(sender.send_messages, message)
+        assert (message.session_id, message.time_to_live) == ("s", timedelta(minutes=5)), "the caller's stays as it is"
+        heal(primary)
+        options = driven.client.options
+    async with SyphonRunner(primary.connection_string, secondary.connection_string, options):
+        await until(lambda: primary.queue(queue)["scheduled_message_count"] == 1, "it arrives")
+    async with MessagingFactory.from_connection_string(primary.connection_string) as factory:
+        (arrived,) = await factory.create_queue_client(queue).peek()
+    assert (arrived.body, arrived.message_id, arrived.session_id) == (b"\x00body", "m", "s")
+    assert (arrived.label, arrived.correlation_id) == ("order", "c")
+    assert arrived.time_to_live == timedelta(minutes=5)
+    assert arrived.scheduled_enqueue_time_utc == moment
+    assert arrived.properties == {"n": 7, "text": "ü"}
+
+
+@mission("M22")
+@pytest.mark.parametrize(
+    "error, expected",
+    [
+        ("unauthorized", ServiceBusAuthorizationError),
+        ("not-found", MessagingEntityNotFoundError),
+        ("server-busy", ServiceBusServerBusyError),
+    ],
+)
+async def test_what_must_not_fail_over_does_not(
+    drive: DriveFactory, primary: Broker, secondary: Broker, queue: str, error: str, expected: type[Exception]
+) -> None:
+    async with drive() as driven:
+        sender = driven.client.get_queue_sender(queue)
+        inject(primary, "refuse-sends", queue, error=error)
+        with pytest.raises(expected):
+            await driven.call(sender.send_messages, ServiceBusMessage("x"), timeout=5)
+        assert driven.client.states == {queue: FailoverState.HEALTHY}
+    assert backlog_counts(secondary, queue) == 0
+
+
+async def test_batches_and_schedules_take_the_detour_too(
+    drive: DriveFactory, primary: Broker, secondary: Broker, queue: str
+) -> None:
+    moment = datetime.now(UTC) + timedelta(hours=1)
+    async with drive() as driven:
+        sender = driven.client.get_queue_sender(queue)
+        batch = await driven.call(sender.create_message_batch)
+        batch.add_message(ServiceBusMessage("one"))
+        batch.add_message(ServiceBusMessage("two"))
+        (number,) = await driven.call(sender.schedule_messages, ServiceBusMessage("later"), moment)
+        assert number > 0
+        inject(primary, "refuse-sends", queue, error="internal-error")
+        await driven.call(sender.send_messages, batch)
+        assert await driven.call(sender.schedule_messages, [ServiceBusMessage("later")], moment) == [0]
+        assert isinstance(await driven.call(sender.create_message_batch), ServiceBusMessageBatch)
+    assert backlog_counts(secondary, queue) == 3
+
+
+async def test_a_topic_is_sent_to_and_everything_else_is_the_sdk(
+    drive: DriveFactory, primary: Broker, secondary: Broker, name: str
+) -> None:
+    primary.create_topic(name)
+    primary.create_subscription(name, "all")
+    async with drive() as driven:
+        await driven.call(driven.client.get_topic_sender(name).send_messages, ServiceBusMessage("news"))
+        receiver = driven.client.get_subscription_receiver(name, "all")
+        (message,) = await driven.call(receiver.receive_messages, max_wait_time=5)
+        assert str(message) == "news"
+        await driven.call(receiver.complete_message, message)
+        await driven.call(receiver.close)
+
+
+async def test_clients_of_the_sdk_can_be_given_in_place_of_strings(
+    drive: DriveFactory, primary: Broker, secondary: Broker, queue: str, request: pytest.FixtureRequest
+) -> None:
+    is_async = "asyncio" in request.node.name
+    kind = AsyncServiceBusClient if is_async else ServiceBusClient
+    own = kind.from_connection_string(primary.connection_string, retry_total=0)
+    async with drive(own) as driven:
+        inject(primary, "refuse-sends", queue, error="internal-error")
+        await driven.call(driven.client.get_queue_sender(queue).send_messages, ServiceBusMessage("x"))
+    assert backlog_counts(secondary, queue) == 1
+
+
+@mission("M19")
+def test_a_client_without_a_string_needs_somebody_to_make_the_queues(primary: Broker, secondary: Broker) -> None:
+    with ServiceBusClient.from_connection_string(secondary.connection_string) as client:
+        with pytest.raises(ConfigurationError, match="secondary_namespace_manager is missing"):
+            PairedServiceBusClient(primary.connection_string, client)
+        manager = NamespaceManager.from_connection_string(secondary.connection_string)
+        options = PairedServiceBusOptions(1, primary_namespace="given-client", secondary_namespace_manager=manager)
+        with PairedServiceBusClient(primary.connection_string, client, options):
+            assert secondary.queue("given-client/x-servicebus-transfer/0")["max_size_in_megabytes"] == 5120
+
+
+def test_the_options_are_checked() -> None:
+    with pytest.raises(ConfigurationError, match="backlog_queue_count is 0"):
+        PairedServiceBusOptions(backlog_queue_count=0)
+
+
+def test_a_namespace_is_not_its_own_secondary(primary: Broker) -> None:
+    with pytest.raises(ConfigurationError, match="the secondary must be another"):
+        PairedServiceBusClient(primary.connection_string, primary.connection_string)
+
+
+@mission("M24")
+def test_messages_of_every_kind_are_rewritten_alike() -> None:
+    whole = ServiceBusMessage(b"x", session_id="s", time_to_live=timedelta(seconds=90), message_id="m")
+    kinds: list[SdkMessage] = [
+        whole,
+        copy.deepcopy(whole.raw_amqp_message),
+        {"body": b"x", "session_id": "s", "time_to_live": timedelta(seconds=90)},
+    ]
+    for message in kinds:
+        diverted = rewrite(message, "orders")
+        assert diverted.application_properties == {
+            "x-ms-path": "orders",
+            "x-ms-sessionid": "s",
+            "x-ms-timetolive": "00:01:30",
+        }
+        assert diverted.properties is not None
+        assert diverted.properties.group_id is None
+        assert diverted.properties.absolute_expiry_time is None
+        assert diverted.header is not None
+        assert diverted.header.time_to_live is None
+    assert [len(single_messages(one)) for one in kinds] == [1, 1, 1]
+    assert len(single_messages(kinds)) == 3
+
+
+@mission("M24")
+def test_what_does_not_fit_one_batch_is_left_for_the_next() -> None:
+    messages = [ServiceBusMessage(bytes(100_000)) for _ in range(5)]
+    assert len(fitting_portion(messages, "orders")) == 2
+    assert len(fitting_portion([ServiceBusMessage(bytes(300_000))], "orders")) == 1
+
+
+@mission("M24")
+async def test_a_message_too_large_for_the_detour_is_a_clear_error(
+    drive: DriveFactory, primary: Broker, queue: str
+) -> None:
+    async with drive() as driven:
+        sender = driven.client.get_queue_sender(queue)
+        message = ServiceBusMessage(bytes(262_144 - 80))
+        await driven.call(sender.send_messages, message)
+        inject(primary, "refuse-sends", queue, error="internal-error")
+        with pytest.raises(MessageSizeExceededError):
+            await driven.call(sender.send_messages, message)
+
+
+def test_a_batch_of_somebody_else_is_refused() -> None:
+    with pytest.raises(TypeError, match="create_message_batch"):
+        single_messages(ServiceBusMessageBatch(1_000))
+
+
+def test_a_received_message_that_is_sent_on_leaves_the_broker_s_words_behind() -> None:
+    # Any: what the SDK received it has as bytes, whatever its types say.
+    texts: dict[str, dict[Any, Any]] = {
+        "annotations": {b"x-opt-sequence-number": 7, b"x-opt-partition-key": b"p"},
+        "application_properties": {b"n": 1},
+    }
+    payload = AmqpAnnotatedMessage(data_body=b"x", **texts)
+    diverted = rewrite(payload, "orders")
+    assert diverted.annotations == {"x-opt-partition-key": b"p"}
+    assert diverted.application_properties == {"n": 1, "x-ms-path": "orders"}
+
+
+def test_the_syphon_runs_beside_a_program_without_asyncio(primary: Broker, secondary: Broker, queue: str) -> None:
+    options = PairedServiceBusOptions(1, timedelta(0), primary_namespace=f"sync-{queue}")
+    with PairedServiceBusClient(primary.connection_string, secondary.connection_string, options) as client:
+        inject(primary, "refuse-sends", queue, error="internal-error")
+        with client.get_queue_sender(queue) as sender:
+            sender.send_messages(ServiceBusMessage("x"))
+        heal(primary)
+        with SyphonRunner(primary.connection_string, secondary.connection_string, options) as runner:
+            with client.get_queue_receiver(queue, max_wait_time=10) as receiver:
+                (message,) = receiver.receive_messages()
+                receiver.complete_message(message)
+            assert str(message) == "x"
+        assert runner.moved_count == 1
+
+
+def test_a_message_of_our_own_client_is_no_message_of_the_sdk() -> None:
+    with pytest.raises(TypeError):
+        single_messages(BrokeredMessage("x"))  # type: ignore[arg-type] # on purpose

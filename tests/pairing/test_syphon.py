@@ -1,0 +1,321 @@
+"""The syphon: what it moves, what it leaves, what it gives up, and that it loses nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tandem.client import (
+    BrokeredMessage,
+    EventHubClient,
+    MessagingCommunicationError,
+    MessagingFactory,
+    QueueClient,
+    QuotaExceededError,
+)
+from tandem.client.sender import MessageSender
+from tandem.pairing import Syphon
+from tandem.pairing.backlog import backlog_queue_path
+from tandem.pairing.rewriting import rewrite
+from tandem.pairing.syphon import LONG_POLL
+from tandem.testing import Broker
+from tests.markers import mission
+from tests.pairing.hurry import PairUnderTest, heal, inject, until
+
+
+@dataclasses.dataclass
+class Backlog:
+    """One backlog queue, with a client to fill it and the syphon that empties it."""
+
+    pair: PairUnderTest
+    client: QueueClient
+    path: str
+    syphon: Syphon
+
+    async def put(self, message: BrokeredMessage, path: str) -> None:
+        await self.client.send(rewrite(message, path))
+
+    @property
+    def active_count(self) -> int:
+        return int(self.pair.secondary_broker.queue(self.path)["active_message_count"])
+
+    @property
+    def dead_letter_count(self) -> int:
+        return int(self.pair.secondary_broker.queue(self.path)["dead_letter_message_count"])
+
+    async def dead_letter(self) -> BrokeredMessage:
+        async with self.pair.secondary.create_message_receiver(f"{self.path}/$DeadLetterQueue") as receiver:
+            message = await receiver.receive(10)
+        assert message is not None
+        return message
+
+
+def make_backlog(pair: PairUnderTest, **fields: Any) -> Backlog:
+    path = backlog_queue_path(pair.namespace, 0)
+    pair.secondary_broker.create_queue(path, **{"lock_duration_ms": 60_000, "max_delivery_count": 2**31 - 1, **fields})
+    syphon = Syphon(pair.primary, pair.secondary, [path], lambda told: pair.events.append(dataclasses.asdict(told)))
+    return Backlog(pair, pair.secondary.create_queue_client(path), path, syphon)
+
+
+@pytest.fixture
+async def backlog(pair: PairUnderTest) -> Any:
+    backlog = make_backlog(pair)
+    yield backlog
+    await backlog.syphon.close()
+
+
+@mission("M26")
+async def test_messages_for_many_entities_share_a_backlog_queue(backlog: Backlog, name: str, primary: Broker) -> None:
+    primary.create_queue(f"{name}-queue")
+    primary.create_topic(f"{name}-topic")
+    primary.create_subscription(f"{name}-topic", "all")
+    for number in range(50):
+        await backlog.put(BrokeredMessage(str(number)), f"{name}-queue")
+        await backlog.put(BrokeredMessage(str(number)), f"{name}-topic")
+    backlog.syphon.start()
+    await until(lambda: backlog.active_count == 0, "the backlog is empty")
+    assert primary.queue(f"{name}-queue")["active_message_count"] == 50
+    assert primary.subscription(f"{name}-topic", "all")["active_message_count"] == 50
+    messages = await backlog.pair.primary.create_queue_client(f"{name}-queue").receive_batch(50, 10)
+    assert [message.body for message in messages] == [str(number).encode() for number in range(len(messages))]
+
+
+@mission("M26")
+async def test_what_other_senders_wrote_is_restored(backlog: Backlog, queue: str) -> None:
+    properties = {
+        "x-ms-path": f"sb://contoso.servicebus.windows.net/{queue}",
+        "x-ms-timetolive": "PT1H",
+        "x-ms-SessionId": "s",
+    }
+    await backlog.client.send(BrokeredMessage("theirs", properties=properties))
+    backlog.syphon.start()
+    message = await backlog.pair.primary.create_queue_client(queue).receive(10)
+    assert message is not None
+    assert (message.body, message.session_id, message.time_to_live) == (b"theirs", "s", timedelta(hours=1))
+    assert message.properties == {}
+    await message.complete()
+
+
+@mission("M26")
+async def test_a_message_without_a_destination_is_dead_lettered_with_the_reason(backlog: Backlog) -> None:
+    await backlog.client.send(BrokeredMessage("lost?", properties={"n": 1}))
+    backlog.syphon.start()
+    message = await backlog.dead_letter()
+    assert message.body == b"lost?"
+    assert message.dead_letter_reason == "SyphonCannotRestore"
+    assert "x-ms-path" in (message.dead_letter_error_description or "")
+
+
+@mission("M26")
+async def test_a_message_whose_entity_is_gone_is_dead_lettered_and_never_dropped(backlog: Backlog, queue: str) -> None:
+    await backlog.put(BrokeredMessage("homeless"), f"{queue}-that-was-deleted")
+    await backlog.put(BrokeredMessage("welcome"), queue)
+    backlog.syphon.start()
+    message = await backlog.dead_letter()
+    assert message.body == b"homeless"
+    assert message.dead_letter_reason == "SyphonRefusedByPrimary"
+    assert f"{queue}-that-was-deleted" in (message.dead_letter_error_description or "")
+    arrived = await backlog.pair.primary.create_queue_client(queue).receive(10)
+    assert arrived is not None
+    assert (arrived.body, backlog.syphon.moved_count, backlog.syphon.dead_lettered_count) == (b"welcome", 1, 1)
+
+
+@mission("M26")
+async def test_while_the_primary_is_away_messages_are_given_back_and_wait(
+    backlog: Backlog, queue: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts = 0
+    send = MessageSender.send
+
+    async def fail(self: MessageSender, message: BrokeredMessage, **options: Any) -> None:
+        nonlocal attempts
+        attempts += 1
+        raise MessagingCommunicationError("away")
+
+    await backlog.put(BrokeredMessage("patient"), queue)
+    monkeypatch.setattr(MessageSender, "send", fail)
+    backlog.syphon.start()
+    # In a second here the client lives through fifty: waits of 0.5, 1, 2, 4, 8, 15, 15 seconds.
+    await until(lambda: attempts >= 4, "it is tried again")
+    await asyncio.sleep(0.5)
+    assert attempts < 15, "and not all the time"
+    assert backlog.dead_letter_count == 0
+    monkeypatch.setattr(MessageSender, "send", send)
+    backlog.syphon.wake()
+    await until(lambda: backlog.active_count == 0, "it arrives in the end")
+
+
+@mission("M26")
+async def test_an_entity_that_is_full_does_not_hold_up_the_others(
+    backlog: Backlog, name: str, queue: str, primary: Broker
+) -> None:
+    primary.create_queue(f"{name}-full")
+    inject(primary, "refuse-sends", f"{name}-full", error="quota-exceeded")
+    for number in range(120):
+        await backlog.put(BrokeredMessage(str(number)), f"{name}-full")
+    await backlog.put(BrokeredMessage("behind them"), queue)
+    backlog.syphon.start()
+    message = await backlog.pair.primary.create_queue_client(queue).receive(10)
+    assert message is not None
+    assert message.body == b"behind them"
+    assert backlog.dead_letter_count == 0
+
+
+@mission("M26")
+async def test_what_was_left_is_given_back_when_its_entity_is_heard_of(
+    backlog: Backlog, queue: str, primary: Broker
+) -> None:
+    inject(primary, "refuse-sends", queue, error="quota-exceeded")
+    for number in range(5):
+        await backlog.put(BrokeredMessage(str(number)), queue)
+    backlog.syphon.start()
+    await until(lambda: sum(map(len, backlog.syphon._left.values())) == 5, "all are tried")
+    heal(primary)
+    backlog.syphon.wake()
+    await until(lambda: backlog.active_count == 0, "they arrive before their locks of a minute end")
+    assert primary.queue(queue)["active_message_count"] == 5
+
+
+@mission("M26")
+async def test_a_message_that_was_refused_for_now_comes_again_when_its_lock_ends(
+    pair: PairUnderTest, queue: str, primary: Broker
+) -> None:
+    backlog = make_backlog(pair, lock_duration_ms=1_000)
+    await backlog.put(BrokeredMessage("later"), queue)
+    inject(primary, "refuse-sends", queue, error="quota-exceeded")
+    backlog.syphon.start()
+    await until(lambda: primary.request("GET", "/$api/v1/faults")["faults"][0]["hit_count"] >= 1, "it is tried")
+    heal(primary)
+    await until(lambda: primary.queue(queue)["active_message_count"] == 1, "it arrives")
+    await backlog.syphon.close()
+
+
+class _KilledSyphonError(BaseException):
+    """Not an error that anybody handles: the process ends here."""
+
+
+@mission("M26")
+@pytest.mark.parametrize("step", ["before the send", "after the send", "after the completion"])
+async def test_a_syphon_that_dies_at_any_step_loses_nothing(
+    pair: PairUnderTest, queue: str, primary: Broker, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backlog = make_backlog(pair, lock_duration_ms=1_000)
+    await backlog.put(BrokeredMessage("survivor", message_id="one"), queue)
+    send, complete = MessageSender.send, BrokeredMessage.complete
+    died = asyncio.Event()
+
+    async def die_sending(self: MessageSender, message: BrokeredMessage, **options: Any) -> None:
+        if step != "before the send":
+            await send(self, message, **options)
+        if step != "after the completion":
+            died.set()
+            await asyncio.Event().wait()
+
+    async def die_completing(self: BrokeredMessage, **options: Any) -> None:
+        await complete(self, **options)
+        died.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(MessageSender, "send", die_sending)
+    monkeypatch.setattr(BrokeredMessage, "complete", die_completing)
+    backlog.syphon.start()
+    await asyncio.wait_for(died.wait(), 10)
+    # What it held open is gone without a word, as after SIGKILL.
+    for pump in list(backlog.syphon._pumps):
+        pump.cancel()
+    monkeypatch.undo()
+    await backlog.syphon.close()
+    successor = Syphon(pair.primary, pair.secondary, [backlog.path], lambda told: None)
+    successor.start()
+    await until(lambda: backlog.active_count == 0, "the backlog is empty")
+    await successor.close()
+    expected = 2 if step == "after the send" else 1
+    assert primary.queue(queue)["active_message_count"] == expected, "twice at worst, and never not at all"
+
+
+@mission("M26", "M29")
+async def test_the_brokers_know_what_the_syphon_does(backlog: Backlog, queue: str, primary: Broker) -> None:
+    await backlog.put(BrokeredMessage("counted"), queue)
+    backlog.syphon.start()
+    await until(lambda: backlog.syphon.moved_count == 1, "it arrives")
+    hub = EventHubClient.from_connection_string(primary.connection_string, "$operations")
+    consumer = hub.create_consumer("$Default", "0")
+    stages: set[str] = set()
+    while not stages:
+        records = [json.loads(one.body) for one in await consumer.receive_batch(100, 10)]
+        assert records
+        stages = {one["stage"] for one in records if one["entity"] == queue and one["operation"] == "send"}
+    await hub.close()
+    assert stages == {"syphon"}
+
+
+@mission("M26", "M29")
+def test_ten_backlog_queues_take_forty_receives_an_hour() -> None:
+    receives_per_hour = 10 * timedelta(hours=1) / LONG_POLL
+    assert (receives_per_hour, receives_per_hour * 24, receives_per_hour * 24 * 30) == (40, 960, 28_800)
+
+
+@mission("M26")
+async def test_an_idle_syphon_waits_in_one_long_receive(backlog: Backlog, monkeypatch: pytest.MonkeyPatch) -> None:
+    backlog.syphon.start()
+    await asyncio.sleep(0.5)
+    (receiving,) = backlog.syphon._receiving
+    await asyncio.sleep(0.5)
+    assert backlog.syphon._receiving == {receiving}, "in fifty seconds it has asked once"
+
+
+@mission("M28")
+@pytest.mark.parametrize("ends_first", ["primary", "secondary"])
+@pytest.mark.parametrize("how", ["closed", "faulted"])
+async def test_a_factory_whose_partner_ended_is_faulted_after_five_seconds(
+    pair: PairUnderTest, queue: str, ends_first: str, how: str
+) -> None:
+    await pair.pair(enable_syphon=True)
+    factories = {"primary": pair.primary, "secondary": pair.secondary}
+    ended = factories.pop(ends_first)
+    (other,) = factories.values()
+    if how == "closed":
+        await ended.close()
+    else:
+        await ended.fault(QuotaExceededError("some trouble"))
+    assert not other.is_closed
+    await until(lambda: other.is_faulted, "the partner is faulted")
+    with pytest.raises(Exception, match=f"its partner .* was {how}"):
+        await other.create_message_sender(queue).send(BrokeredMessage("x"))
+
+
+@mission("M28")
+async def test_factories_that_are_closed_together_are_not_faulted(pair: PairUnderTest) -> None:
+    await pair.pair(enable_syphon=True)
+    await pair.primary.close()
+    # Three of the five seconds.
+    await asyncio.sleep(0.06)
+    await pair.secondary.close()
+    await asyncio.sleep(0.2)
+    assert not pair.secondary.is_faulted
+
+
+@mission("M28")
+async def test_without_a_syphon_the_factories_do_not_depend_on_each_other(pair: PairUnderTest, queue: str) -> None:
+    await pair.pair(enable_syphon=False)
+    await pair.secondary.close()
+    await asyncio.sleep(0.3)
+    await pair.primary.create_queue_client(queue).send(BrokeredMessage("still here"))
+    assert not pair.primary.is_closed
+
+
+async def test_a_faulted_factory_says_why_and_stays_so(primary: Broker, queue: str) -> None:
+    factory = MessagingFactory.from_connection_string(primary.connection_string)
+    client = factory.create_queue_client(queue)
+    await client.send(BrokeredMessage("x"))
+    await factory.fault(QuotaExceededError("some trouble"))
+    for _ in range(2):
+        with pytest.raises(QuotaExceededError, match="some trouble"):
+            await client.send(BrokeredMessage("y"))
+    assert factory.is_closed
+    assert factory.is_faulted
