@@ -12,10 +12,11 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tandem.auth import make_token
+from tandem.durations import NEVER_DURATION, date_text, iso_duration
 from tandem.management.atom.descriptions import in_elements
 from tandem.management.atom.paths import Noun, parse_path
 from tandem.management.atom.paths import Path as UrlPath
-from tandem.management.atom.values import NEVER_DURATION, date_text, iso_duration, ticks_of
+from tandem.management.atom.values import ticks_of
 from tests.management.http_api import Http, Reply, serving
 from tests.markers import mission
 

@@ -321,7 +321,7 @@ def test_the_largest_time_of_the_service_means_never(tmp_path: Path) -> None:
             "queues[1]: max_delivery_count is 0",
         ),
         ("[[queues]]\nname = 'a'\n[[queues]]\nname = 'A'", "'A' is there twice"),
-        ("[[queues]]\nname = 'a'\n[[topics]]\nname = 'A'", "the queue or topic 'A' is there twice"),
+        ("[[queues]]\nname = 'a'\n[[topics]]\nname = 'A'", "the queue, topic or hub 'A' is there twice"),
         ("topics = 1", "topics must be a list"),
         ("[[topics]]\nname = 'a'\nlock_duration_ms = 5", "topics[0]: lock_duration_ms is not a property of a topic"),
         ("[[topics]]\nname = 'a'\nsubscriptions = 1", "topics[0].subscriptions must be a list"),

@@ -143,7 +143,7 @@ def test_every_value_of_any_json_is_found_with_or_without_line_breaks(value: Any
     [
         ("a.toml", "\nport = 65_536", "line 2: port is 65536; it must be a whole number from 0 to 65,535"),
         ("a.toml", "host = 'a'\n\ncolour = 1", "line 3: colour is not a setting; those are namespace, host, port"),
-        ("a.toml", "\n[[queues]]\nname = 'a'\n[[queues]]\nname = 'A'", "line 5: the queue or topic 'A' is there twice"),
+        ("a.toml", "\n[[queues]]\nname = 'a'\n[[queues]]\nname = 'A'", "line 5: the queue, topic or hub 'A' is there"),
         (
             "a.toml",
             "[[queues]]\nname = 'a'\nlock = 1",

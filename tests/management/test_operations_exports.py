@@ -196,7 +196,7 @@ async def test_a_queue_does_not_become_a_topic(api: Api) -> None:
         ({"mode": "all", "document": {}}, "mode"),
         ({"mode": "replace"}, "document"),
         ({"mode": "replace", "document": []}, "document"),
-        ({"mode": "replace", "document": {"hubs": []}}, "document.hubs"),
+        ({"mode": "replace", "document": {"relays": []}}, "document.relays"),
         ({"mode": "replace", "document": {"version": 2}}, "version"),
         ({"mode": "replace", "document": {"queues": {}}}, "document.queues"),
         ({"mode": "replace", "document": {"queues": [1]}}, "document.queues[0]"),

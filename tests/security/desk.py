@@ -17,6 +17,7 @@ from tandem.amqp.message import Properties, encode_message
 from tandem.auth import AuthorizationRule, KeyRing, Right, make_token
 from tandem.driver import Client
 from tandem.engine.description import QueueDescription
+from tandem.engine.hubs.description import OPERATIONS_HUB, EventHubDescription
 from tandem.engine.namespace import Namespace
 from tandem.engine.rule import Rule
 from tandem.engine.subscription_description import SubscriptionDescription
@@ -30,14 +31,14 @@ NONE, LISTEN, SEND, MANAGE, OWN, OTHER = "none", "listen", "send", "manage", "ow
 EXPIRED, TAMPERED = "expired", "tampered"
 ROLES: Final = (NONE, LISTEN, SEND, MANAGE, OWN, OTHER, EXPIRED, TAMPERED)
 
-QUEUE, SESSIONS, TOPIC, STRANGE = "mine", "mine-sessions", "mine-news", "other"
+QUEUE, SESSIONS, TOPIC, HUB, STRANGE = "mine", "mine-sessions", "mine-news", "mine-logs", "other"
 SUBSCRIPTION: Final = f"{TOPIC}/Subscriptions/all"
 RULES: Final = [
     AuthorizationRule("listen", Right.LISTEN, "key-listen", "second-listen"),
     AuthorizationRule("send", Right.SEND, "key-send"),
     AuthorizationRule("manage", Right.MANAGE, "key-manage"),
     # With all rights, to one entity each.
-    *[AuthorizationRule("own", Right.MANAGE, "key-own", scope=entity) for entity in (QUEUE, SESSIONS, TOPIC)],
+    *[AuthorizationRule("own", Right.MANAGE, "key-own", scope=entity) for entity in (QUEUE, SESSIONS, TOPIC, HUB)],
     AuthorizationRule("other", Right.MANAGE, "key-other", scope=STRANGE),
 ]
 
@@ -69,7 +70,7 @@ class Desk:
         given = {**({"Authorization": token} if token else {}), **(headers or {})}
         url = URL(f"{self.base}{path}", encoded=True)
         async with self.session.request(method, url, data=body, headers=given, allow_redirects=False) as response:
-            return Answer(response.status, await response.text(), dict(response.headers))
+            return Answer(response.status, await response.text(errors="replace"), dict(response.headers))
 
     # --- entities -------------------------------------------------------------------------------------------
 
@@ -83,15 +84,27 @@ class Desk:
         entities = [*namespace.queues, *namespace.topics]
         entities += [one for topic in namespace.topics for one in topic.subscriptions.values()]
         keys = [rule.to_dict() for rule in namespace.key_ring]
-        return keys, [
-            (
-                entity.description.stored_fields(),
-                entity.main.active_count,
-                len(entity.main.consumers),
-                sorted(entity.rules) if hasattr(entity, "rules") else None,
-            )
-            for entity in entities
+        # What the broker writes down of refusals is no change of theirs.
+        hubs = [
+            (hub.number, hub.description.stored_fields(), [one.next_sequence_number for one in hub.partitions])
+            for hub in namespace.hubs.all
+            if hub.name != OPERATIONS_HUB
         ]
+        operations = namespace.hubs.get(OPERATIONS_HUB).description.stored_fields()
+        return (
+            keys,
+            hubs,
+            operations,
+            [
+                (
+                    entity.description.stored_fields(),
+                    entity.main.active_count,
+                    len(entity.main.consumers),
+                    sorted(entity.rules) if hasattr(entity, "rules") else None,
+                )
+                for entity in entities
+            ],
+        )
 
     # --- AMQP -----------------------------------------------------------------------------------------------
 
@@ -128,6 +141,12 @@ def _furnish(namespace: Namespace) -> None:
         namespace.create_queue(QueueDescription(SESSIONS, requires_session=True))
     if namespace.find(TOPIC) is None:
         namespace.create_topic(TopicDescription(TOPIC))
+    if namespace.hubs.find(HUB) is None:
+        namespace.hubs.create(EventHubDescription(HUB, partition_count=1))
+    hub = namespace.hubs.get(HUB)
+    if hub.description.find_group("extra") is None:
+        fields = {**hub.description.to_fields(), "consumer_groups": ["extra"]}
+        namespace.hubs.update(hub, EventHubDescription.from_fields(fields))
     # The rules of an entity go with it: these are from the file of keys.
     for rule in RULES:
         namespace.key_ring.put(rule)

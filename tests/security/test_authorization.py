@@ -29,6 +29,7 @@ from tandem.server.nodes.management import _OPERATIONS
 from tests.markers import mission
 from tests.security.desk import (
     EXPIRED,
+    HUB,
     NONE,
     OTHER,
     QUEUE,
@@ -83,6 +84,26 @@ HTTP: Final[dict[str, str]] = {
     f"PUT {_ONE}/rules/extra": "manage own",
     f"PATCH {_ONE}/rules/extra": "manage own",
     f"DELETE {_ONE}/rules/extra": "manage own",
+    "GET /$api/v1/hubs": "listen send manage",
+    "GET /$api/v1/hubs?all=true": "listen send manage",
+    f"GET /$api/v1/hubs/{HUB}": "listen send manage own",
+    f"PUT /$api/v1/hubs/{HUB}": "manage own",
+    f"PATCH /$api/v1/hubs/{HUB}": "manage own",
+    f"DELETE /$api/v1/hubs/{HUB}": "manage own",
+    f"GET /$api/v1/hubs/{HUB}/consumer-groups": "listen send manage own",
+    f"GET /$api/v1/hubs/{HUB}/consumer-groups/extra": "listen send manage own",
+    f"PUT /$api/v1/hubs/{HUB}/consumer-groups/new": "manage own",
+    f"DELETE /$api/v1/hubs/{HUB}/consumer-groups/extra": "manage own",
+    f"GET /$api/v1/hubs/{HUB}/partitions": "listen send manage own",
+    f"GET /$api/v1/hubs/{HUB}/partitions?at_ms=1": "listen send manage own",
+    f"GET /$api/v1/hubs/{HUB}/partitions/0": "listen send manage own",
+    # Reading events is receiving, whatever they are read as.
+    f"GET /$api/v1/hubs/{HUB}/partitions/0/events": "listen manage own",
+    f"GET /$api/v1/hubs/{HUB}/partitions/0/events?format=json": "listen manage own",
+    # What the broker writes down is about all entities: a key to one of them does not open it.
+    "GET /$api/v1/hubs/$operations": "listen send manage",
+    "GET /$api/v1/hubs/$operations/partitions/0/events?format=json": "listen manage",
+    "PATCH /$api/v1/hubs/$operations": "manage",
     # Operations on messages: looking at them is receiving, and all else is managing.
     f"GET /$api/v1/entities/{QUEUE}/messages": "listen manage own",
     f"GET /$api/v1/entities/{SESSIONS}/sessions": "listen manage own",
@@ -96,6 +117,12 @@ HTTP: Final[dict[str, str]] = {
     "GET /$api/v1/jobs": "manage",
     "GET /$api/v1/jobs/none": "manage",
     "DELETE /$api/v1/jobs/none": "manage",
+    # Who may manage the namespace may let it fail.
+    "GET /$api/v1/faults": "manage",
+    "POST /$api/v1/faults": "manage",
+    "DELETE /$api/v1/faults": "manage",
+    "GET /$api/v1/faults/1": "manage",
+    "DELETE /$api/v1/faults/1": "manage",
     "GET /$api/v1/export": "manage",
     "POST /$api/v1/import": "manage",
     # Keys of the namespace, and of an entity.
@@ -127,6 +154,9 @@ HTTP: Final[dict[str, str]] = {
     # Messages over HTTP.
     f"POST /{QUEUE}/messages": "send manage own",
     f"POST /{TOPIC}/messages": "send manage own",
+    f"POST /{HUB}/messages": "send manage own",
+    f"POST /{HUB}/partitions/0/messages": "send manage own",
+    f"POST /{HUB}/publishers/me/messages": "send manage own",
     f"POST /{QUEUE}/messages/head?timeout=0": "listen manage own",
     f"DELETE /{QUEUE}/messages/head?timeout=0": "listen manage own",
     f"POST /{QUEUE}/$DeadLetterQueue/messages/head?timeout=0": "listen manage own",
@@ -250,6 +280,15 @@ LINKS: Final[dict[str, tuple[str, Attach]]] = {
     "answers of $cbs": (EVERYBODY, lambda client: client.receiver("$cbs")),
 }
 
+HUB_LINKS: Final[dict[str, tuple[str, Attach]]] = {
+    "a sender to a hub": ("send manage own", lambda client: client.sender(HUB)),
+    "a sender to a partition": ("send manage own", lambda client: client.sender(f"{HUB}/Partitions/0")),
+    "a receiver of events": (
+        "listen manage own",
+        lambda client: client.receiver(f"{HUB}/ConsumerGroups/$Default/Partitions/0"),
+    ),
+}
+
 
 async def is_refused(attach: Awaitable[Any]) -> bool:
     try:
@@ -259,12 +298,12 @@ async def is_refused(attach: Awaitable[Any]) -> bool:
     return False
 
 
-async def log_in(desk: Desk, role: str) -> Client:
+async def log_in(desk: Desk, role: str, entities: tuple[str, ...] = (QUEUE, SESSIONS, TOPIC)) -> Client:
     """A connection with a token for each entity that is to be used, as the SDKs put them."""
     client = await desk.connect()
     if role == NONE:
         return client
-    audiences = [STRANGE] if role == OTHER else [QUEUE, SESSIONS, TOPIC]
+    audiences = [STRANGE] if role == OTHER else [*entities]
     # Who has rights to everything has them also there.
     audiences += [STRANGE] if role in {"listen", "send", "manage"} else []
     for audience in audiences:
@@ -283,9 +322,18 @@ async def test_over_amqp_only_they_may_have(desk: Desk, kind: str) -> None:
 
 
 @mission("M17")
-@pytest.mark.parametrize("kind", LINKS)
+@pytest.mark.parametrize("kind", HUB_LINKS)
+async def test_over_amqp_only_they_may_have_events(desk: Desk, kind: str) -> None:
+    allowed, attach = HUB_LINKS[kind]
+    for role in ROLES:
+        async with await log_in(desk, role, (HUB,)) as client:
+            assert await is_refused(attach(client)) is (role not in allowed.split()), role
+
+
+@mission("M17")
+@pytest.mark.parametrize("kind", [*LINKS, *HUB_LINKS])
 async def test_who_logs_in_with_a_key_may_have_the_same(desk: Desk, kind: str) -> None:
-    allowed, attach = LINKS[kind]
+    allowed, attach = {**LINKS, **HUB_LINKS}[kind]
     for role in ("listen", "send", "manage", "own", "other"):
         async with await desk.connect(role, f"key-{role}") as client:
             assert await is_refused(attach(client)) is (role not in allowed.split()), role

@@ -29,6 +29,8 @@ _COMMANDS: Final = {
     "subscription": "subscription:app",
     # Defined in `rule`; one of its commands has a file of its own.
     "rule": "rule_trial:app",
+    # Defined in `hub`; what handles events has files of its own.
+    "hub": "hub_read:app",
     "send": "send:send",
     "receive": "receive:receive",
     "peek": "peek:peek",
@@ -36,6 +38,10 @@ _COMMANDS: Final = {
     "purge": "purge:purge",
     "session": "session:app",
     "key": "key:app",
+    "fault": "fault:app",
+    "pair": "pair:app",
+    "syphon": "syphon:app",
+    "drill": "drill:drill",
     "export": "export:export_entities",
     "import": "export:import_entities",
     "check": "check:check",

@@ -6,9 +6,10 @@ import json
 import platform
 from pathlib import Path
 
+import msgspec
 import typer
 from rich.console import Console
-from rich.progress import Progress
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from tandem.bench import amqp
@@ -80,7 +81,7 @@ def bench_queue(
         None, help="A program to make the load of the rates: MODE URL ADDRESS COUNT BODY_BYTES. Default: our own."
     ),
     against: str = typer.Option("classic,quorum", help="Types of RabbitMQ's queues to stand beside, or none."),
-    only: str = typer.Option("rates,latency,backlog,connections,entities", help="What to measure."),
+    only: str = typer.Option("rates,latency,backlog,connections,entities", help="What to measure; also operations."),
     full: bool = typer.Option(False, "--full", help="Backlogs up to 1,000,000 and 5,000 idle connections."),
     json_file: Path = typer.Option(
         Path("build/bench/queue.json"), "--json", help="Where to save the figures; - prints them instead of tables."
@@ -89,13 +90,10 @@ def bench_queue(
 ) -> None:
     """Durable queues next to RabbitMQ's: rates, latency, memory against backlog, connections, entities."""
     # Here and not above: `tandem serve` starts with this module, and has no use for the half of a second it takes.
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-
-    from tandem.bench.report import figures_as_json, picture, tables
+    from tandem.bench.report import picture, tables
     from tandem.bench.suite import Choice, measure_queues
 
-    is_printed = json_file == Path("-")
-    console = Console(stderr=is_printed)
+    console = Console(stderr=json_file == Path("-"))
     choice = Choice.of(
         messages=messages,
         body_bytes=size,
@@ -105,19 +103,9 @@ def bench_queue(
         against=against,
         is_full=full,
     )
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
+    with _progress(console) as progress:
         figures = measure_queues(choice, progress)
-    plot.parent.mkdir(parents=True, exist_ok=True)
-    plot.write_text(picture(figures), encoding="utf-8")
-    if is_printed:
-        typer.echo(figures_as_json(figures), nl=False)
-        return
-    json_file.parent.mkdir(parents=True, exist_ok=True)
-    json_file.write_text(figures_as_json(figures), encoding="utf-8")
-    for table in tables(figures):
-        console.print(table)
-    console.print(f"saved to {json_file} and {plot}")
+    _give_out(figures, picture(figures), list(tables(figures)), json_file, plot, console)
 
 
 @app.command("topic")
@@ -132,30 +120,65 @@ def bench_topic(
     plot: Path = typer.Option(Path("build/bench/topic.svg"), help="Where to save the plot."),
 ) -> None:
     """Publishing against the number of subscriptions: correlation filters, SQL filters, all of them matching."""
-    import msgspec
-
     from tandem.bench.topic import SERIES, measure_topics, topic_picture, topic_tables
 
     try:
         counts = [int(count) for count in subscriptions.split(",")]
     except ValueError:
         raise ConfigurationError(f"--subscriptions {subscriptions!r} must be numbers with commas between") from None
-    is_printed = json_file == Path("-")
-    console = Console(stderr=is_printed)
-    with Progress(console=console, transient=True) as progress:
+    console = Console(stderr=json_file == Path("-"))
+    with _progress(console) as progress:
         task = progress.add_task("starting", total=rounds * len(counts) * len(SERIES))
         figures = measure_topics(
             messages, size, rounds, counts, lambda what: progress.update(task, advance=1, description=what)
         )
+    _give_out(figures, topic_picture(figures), list(topic_tables(figures)), json_file, plot, console)
+
+
+@app.command("hub")
+def bench_hub(
+    megabytes: int = typer.Option(256, help="Megabytes of events per run.", min=1),
+    rounds: int = typer.Option(3, help="Rounds; the median counts.", min=1),
+    only: str = typer.Option("ingest,read,bulk,memory", help="What to measure."),
+    kafka: Path | None = typer.Option(None, help="bin/kafka-server-start.sh of an Apache Kafka to stand beside."),
+    redpanda: Path | None = typer.Option(None, help="The program of a Redpanda to stand beside."),
+    full: bool = typer.Option(False, "--full", help="Memory with up to 10 GB stored."),
+    json_file: Path = typer.Option(
+        Path("build/bench/hub.json"), "--json", help="Where to save the figures; - prints them instead of tables."
+    ),
+    plot: Path = typer.Option(Path("build/bench/hub.svg"), help="Where to save the plot."),
+) -> None:
+    """Event hubs next to the disk: events taken and read, reads in bulk, memory against what is stored."""
+    from tandem.bench.hub_kafka import hub_peers
+    from tandem.bench.hub_report import hub_picture, hub_tables
+    from tandem.bench.hub_suite import HubChoice, measure_hubs
+
+    console = Console(stderr=json_file == Path("-"))
+    choice = HubChoice.of(megabytes=megabytes, rounds=rounds, only=only, peers=hub_peers(kafka, redpanda), is_full=full)
+    if "ingest" in choice.parts and not choice.peers:
+        console.print("Neither --kafka nor --redpanda is given, so there are no ratios to them.")
+    with _progress(console) as progress:
+        figures = measure_hubs(choice, progress)
+    _give_out(figures, hub_picture(figures), list(hub_tables(figures)), json_file, plot, console)
+
+
+def _progress(console: Console) -> Progress:
+    return Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True)
+
+
+def _give_out(
+    figures: msgspec.Struct, picture: str, tables: list[Table], json_file: Path, plot: Path, console: Console
+) -> None:
+    """Save what was measured, and show it; `-` as the file of the figures prints them alone."""
     text = msgspec.json.format(msgspec.json.encode(figures), indent=2).decode() + "\n"
     plot.parent.mkdir(parents=True, exist_ok=True)
-    plot.write_text(topic_picture(figures), encoding="utf-8")
-    if is_printed:
+    plot.write_text(picture, encoding="utf-8")
+    if json_file == Path("-"):
         typer.echo(text, nl=False)
         return
     json_file.parent.mkdir(parents=True, exist_ok=True)
     json_file.write_text(text, encoding="utf-8")
-    for table in topic_tables(figures):
+    for table in tables:
         console.print(table)
     console.print(f"saved to {json_file} and {plot}")
 

@@ -75,4 +75,7 @@ def _print(data_dir: Path, report: Report) -> None:
         typer.echo(f"... and {report.unlisted_finding_count:,} more")
     found = len(report.findings) + report.unlisted_finding_count
     verdict = "sound" if report.is_sound else f"not sound: {found:,} findings"
-    typer.echo(f"{data_dir}: {report.message_count:,} messages in {len(report.queues):,} queues; {verdict}")
+    typer.echo(
+        f"{data_dir}: {report.message_count:,} messages in {len(report.queues):,} queues, "
+        f"{report.event_count:,} events in {report.hub_count:,} hubs; {verdict}"
+    )

@@ -13,10 +13,10 @@ import typer
 
 from tandem.cli.failure import CommandFailed
 from tandem.cli.output import neutral, neutral_lines, print_json, print_table
+from tandem.durations import duration_text, parse_duration_ms
 from tandem.errors import RemoteError
 from tandem.management.client import BrokerUnreachable, Collection, EntityFields, ManagementClient
 from tandem.management.connection_string import ConnectionString
-from tandem.management.durations import duration_text, parse_duration_ms
 from tandem.server.keys import DEFAULT_DATA_DIR, KEYS_NAME, ROOT_RULE_NAME, load_or_make_keys
 
 __all__ = [
@@ -51,6 +51,7 @@ _LIST_ADVICE: Final = {
     "topic": "`tandem topic list` shows",
     "subscription": "`tandem topic list` and `tandem subscription list TOPIC` show",
     "rule": "`tandem subscription list TOPIC` and `tandem rule list TOPIC SUBSCRIPTION` show",
+    "hub": "`tandem hub list` shows",
     # Where any will do: a queue, a topic, or a subscription by its path.
     "entity": "`tandem queue list`, `tandem topic list` and `tandem subscription list TOPIC` show",
     "key": "`tandem key list` shows",
@@ -66,6 +67,7 @@ _TITLES: Final = {
     "topic": "topic {}",
     "subscription": "subscription {}/Subscriptions/{}",
     "rule": "rule {2} of {0}/Subscriptions/{1}",
+    "hub": "hub {}",
 }
 
 # Options whose values are times; the JSON API has them in milliseconds.
@@ -74,6 +76,7 @@ _DURATIONS: Final = (
     "default_message_time_to_live",
     "duplicate_detection_history_time_window",
     "auto_delete_on_idle",
+    "retention",
 )
 
 

@@ -11,10 +11,11 @@ from typing import Final
 
 from tandem.amqp import Settings
 from tandem.cli.entities import advised, broker_of
+from tandem.connection_pairs import bracketed
 from tandem.driver import Client
 from tandem.errors import RemoteError, UnauthorizedAccess
 from tandem.management.client import BrokerUnreachable, dialled_host, failure_text
-from tandem.management.connection_string import DEFAULT_PORT, bracketed
+from tandem.management.connection_string import DEFAULT_PORT
 
 __all__ = ["connected"]
 
@@ -26,12 +27,12 @@ _CONNECT_TIMEOUT_S: Final = 30.0
 
 
 @contextlib.asynccontextmanager
-async def connected(connection_string: str | None) -> AsyncIterator[Client]:
+async def connected(connection_string: str | None, noun: str = "entity") -> AsyncIterator[Client]:
     """In the clear for the connection string of an emulator, inside TLS for any other.
 
-    What goes wrong becomes a message that also says what to do next.
+    What goes wrong becomes a message that also says what to do next: `noun` is what it is about.
     """
-    with advised("entity"):
+    with advised(noun):
         client = await _connect(connection_string)
         # When an error is on its way, there is nobody to say goodbye to.
         try:

@@ -19,7 +19,7 @@ from tandem.cli.output import neutral, print_table
 if TYPE_CHECKING:
     from tandem.amqp import Message
 
-__all__ = ["MessageFields", "body_bytes", "fields_of", "print_messages"]
+__all__ = ["MessageFields", "body_bytes", "event_fields", "fields_of", "print_messages"]
 
 Part = TypeVar("Part")
 
@@ -34,7 +34,10 @@ _PREVIEW_BYTES: Final = 32
 
 # Of a table: heading and field. A column in which nothing stands is left out.
 _COLUMNS: Final = {
+    "partition": "partition",
     "sequence": "sequence_number",
+    "key": "partition_key",
+    "publisher": "publisher",
     "message id": "message_id",
     "label": "label",
     "session": "session_id",
@@ -86,6 +89,26 @@ def fields_of(message: Message) -> MessageFields:
         "body_size_in_bytes": len(body),
         **_body_fields(body, encoding),
         "unreadable": "; ".join(complaints) or None,
+    }
+
+
+# What an event has in common with a message.
+_EVENT_FIELDS: Final = (
+    *("sequence_number", "enqueued_time_ms", "message_id", "label", "content_type", "correlation_id", "size_in_bytes"),
+    *("application_properties", "body_size_in_bytes", "body", "body_encoding", "unreadable"),
+)
+
+
+def event_fields(message: Message, partition: str) -> MessageFields:
+    """An event of a hub, which has neither a lock nor a time to live, and a place of its own."""
+    fields = fields_of(message)
+    annotations = _read(lambda: message.message_annotations, []) or {}
+    return {
+        "partition": partition,
+        "offset": _optional_text(annotations.get("x-opt-offset")),
+        "partition_key": _optional_text(annotations.get("x-opt-partition-key")),
+        "publisher": _optional_text(annotations.get("x-opt-publisher")),
+        **{name: fields[name] for name in _EVENT_FIELDS},
     }
 
 

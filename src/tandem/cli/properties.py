@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from tandem.durations import parse_duration_ms
 from tandem.errors import ArgumentError
-from tandem.management.durations import parse_duration_ms
 
 __all__ = ["PROPERTY_TYPES", "parse_properties"]
 

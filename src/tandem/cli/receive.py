@@ -14,8 +14,8 @@ from tandem.cli.failure import CommandFailed
 from tandem.cli.messages import body_bytes, fields_of, print_messages
 from tandem.cli.options import AsJson, Connection, EntityPath
 from tandem.cli.output import neutral_lines, print_json
+from tandem.durations import duration_text, parse_duration_ms
 from tandem.errors import RemoteError, TandemError
-from tandem.management.durations import duration_text, parse_duration_ms
 
 if TYPE_CHECKING:
     from tandem.amqp import DeliveryState, IncomingDelivery

@@ -41,7 +41,7 @@ async def apply_configuration(broker: Broker, configuration: Configuration, *, u
     done: list[str] = []
     for (hosted, settings), changed in zip(known, changes, strict=True):
         words: list[str] = []
-        if settings.queues or settings.topics:
+        if settings.queues or settings.topics or settings.hubs:
             words += await hosted.perform(partial(create_missing, settings=settings))
         if changed:
             words += await hosted.perform(partial(update_changed, changes=changed))

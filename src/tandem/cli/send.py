@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -14,14 +15,14 @@ from tandem.cli.entities import print_done
 from tandem.cli.failure import CommandFailed
 from tandem.cli.options import AsJson, BodyFile, Connection, EntityPath, MessageProperties, read_body
 from tandem.cli.output import Advance, progress
+from tandem.durations import parse_duration_ms
 from tandem.errors import ArgumentError, RemoteError
-from tandem.management.durations import parse_duration_ms
 
 if TYPE_CHECKING:
     from tandem.amqp import DeliveryState
     from tandem.amqp.message import Properties
 
-__all__ = ["require_accepted", "send"]
+__all__ = ["require_accepted", "send", "send_all", "user_properties"]
 
 # Messages. What is under way before the broker has acknowledged it.
 _WINDOW: Final = 500
@@ -75,11 +76,11 @@ def send(
     draft = _Draft(
         read_body(body, file, "a body"),
         given,
-        _user_properties(properties or []),
+        user_properties(properties or []),
         _duration_ms(time_to_live, "--time-to-live"),
         _scheduled_at_ms(schedule_at),
     )
-    _send(entity, draft, count, connection_string, as_json)
+    send_all(entity, draft.encode, count, connection_string, as_json)
     several = f"{count:,} messages" if count > 1 else "1 message"
     # With several, each has an id of its own, unless one was given.
     known_id = message_id if count > 1 else given.message_id
@@ -123,7 +124,7 @@ class _Draft:
 # --- what was given -------------------------------------------------------------------------------------------------
 
 
-def _user_properties(texts: list[str]) -> dict[str, object]:
+def user_properties(texts: list[str]) -> dict[str, object]:
     from tandem.cli.properties import parse_properties
     from tandem.engine.rule import typed_values
     from tandem.rules.values import amqp_value
@@ -160,22 +161,30 @@ def _scheduled_at_ms(text: str | None) -> int | None:
 # --- to the broker --------------------------------------------------------------------------------------------------
 
 
-def _send(entity: str, draft: _Draft, count: int, connection_string: str | None, is_quiet: bool) -> None:
+def send_all(
+    address: str,
+    encode: Callable[[], bytes],
+    count: int,
+    connection_string: str | None,
+    is_quiet: bool,
+    noun: str = "entity",
+) -> None:
+    """Return when the broker has all of them. Each is encoded anew: it may have an id of its own."""
     from tandem.cli.link import connected
     from tandem.driver import run
 
     async def work(advance: Advance) -> None:
-        async with connected(connection_string) as client:
-            sender = await client.sender(entity)
+        async with connected(connection_string, noun) as client:
+            sender = await client.sender(address)
             for first in range(0, count, _WINDOW):
-                batch = [draft.encode() for _ in range(min(_WINDOW, count - first))]
+                batch = [encode() for _ in range(min(_WINDOW, count - first))]
                 # Each begins in the order of the list, and so they keep it.
                 for outcome in await asyncio.gather(*map(sender.send, batch)):
                     require_accepted(outcome)
                 advance(first + len(batch), count)
             await sender.close()
 
-    with progress(f"sending to {entity}", count, is_quiet or count == 1) as advance:
+    with progress(f"sending to {address}", count, is_quiet or count == 1) as advance:
         run(work(advance))
 
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 import typer
 
 from tandem.config import MAX_PORT, Configuration, read_configuration, require_namespace_name
+from tandem.connection_pairs import bracketed
 from tandem.driver import run
 from tandem.errors import ConfigurationError, StoreFailed
-from tandem.management.connection_string import bracketed
 from tandem.server.keys import DEFAULT_DATA_DIR
 
 if TYPE_CHECKING:
@@ -88,6 +88,13 @@ Tls = Annotated[
     str | None,
     typer.Option(metavar="auto|off|CERT,KEY", help="auto makes a development CA in DATA_DIR/tls.", show_default="auto"),
 ]
+AllowsFaults = Annotated[
+    bool, typer.Option("--allow-faults", help="Let `tandem fault` make it fail on purpose. For tests and drills only.")
+]
+RecordsOperations = Annotated[
+    bool,
+    typer.Option("--operations/--no-operations", help="Write what the broker does to the event hub $operations."),
+]
 Level = Annotated[LogLevel, typer.Option(help="How much to tell on the standard error.")]
 
 
@@ -100,6 +107,8 @@ def serve(
     config: ConfigFile = None,
     dev: IsDev = False,
     tls: Tls = None,
+    allow_faults: AllowsFaults = False,
+    operations: RecordsOperations = True,
     log_level: Level = LogLevel.WARNING,
 ) -> None:
     """Run the broker until SIGTERM or Ctrl-C.
@@ -138,6 +147,8 @@ def serve(
         is_dev=dev,
         tls=_first(tls, configuration.tls, "auto"),
         credits_per_second=configuration.credits_per_second,
+        allows_faults=allow_faults,
+        records_operations=operations,
     )
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.set_threshold(*COLLECTOR_THRESHOLDS)

@@ -3,10 +3,12 @@
 configuration   what a file can say
 reading         a file, whatever its form
 toml            Tandem's own form
-emulator        the official emulator's form
+emulator        the form of the official emulators
+emulator_hubs   the part of it that is about event hubs
 values          values of the right kind, or an error that names the place
 lines           the line on which that is
 creation        entities: making what is missing, changing what the file has changed
+hubs            the same for event hubs
 authorization   the same for shared access rules of namespaces
 """
 

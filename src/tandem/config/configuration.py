@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from tandem.auth.keys import Right
 from tandem.engine.description import QueueDescription
+from tandem.engine.hubs.description import EventHubDescription
 from tandem.engine.rule import Rule
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic_description import TopicDescription
@@ -44,6 +45,7 @@ class NamespaceSettings:
     name: str | None = None
     queues: list[QueueDescription] = field(default_factory=list)
     topics: list[TopicSettings] = field(default_factory=list)
+    hubs: list[EventHubDescription] = field(default_factory=list)
     authorization_rules: list[KeySettings] = field(default_factory=list)
     # Which settings are written down, by the path of the entity in lower case. A description has them all.
     given: dict[str, frozenset[str]] = field(default_factory=dict)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from tandem.config.configuration import NamespaceSettings, SubscriptionSettings
+from tandem.config.hubs import HubChange, find_hub_changes, missing_hubs, name_taken, require_no_hub
 from tandem.engine.description import QueueDescription
 from tandem.engine.descriptions import description_of
 from tandem.engine.namespace import Namespace
@@ -38,6 +39,7 @@ def create_missing(namespace: Namespace, settings: NamespaceSettings) -> list[st
 
     Entities may forward to each other, in any order and in a ring.
     """
+    hubs = missing_hubs(namespace, settings)
     queues = [one for one in settings.queues if _is_missing(namespace, one)]
     topics = [one.description for one in settings.topics if _is_missing(namespace, one.description)]
     subscriptions = [one for one in _subscriptions(settings) if namespace.find_any(one.description.name) is None]
@@ -53,8 +55,11 @@ def create_missing(namespace: Namespace, settings: NamespaceSettings) -> list[st
     for description in forwarding:
         if any(getattr(description, field) is not None for field in _TARGETS):
             namespace.update_queue(namespace.get(description.name), description)
+    for hub in hubs:
+        namespace.hubs.create(hub)
     made = [*queues, *topics, *[one.description for one in subscriptions]]
-    return [f"created the {one.kind} {one.name}" for one in made]
+    words = [f"created the {one.kind} {one.name}" for one in made]
+    return words + [f"created the {hub.kind} {hub.name}" for hub in hubs]
 
 
 def _subscriptions(settings: NamespaceSettings) -> list[SubscriptionSettings]:
@@ -64,12 +69,10 @@ def _subscriptions(settings: NamespaceSettings) -> list[SubscriptionSettings]:
 def _is_missing(namespace: Namespace, description: QueueDescription) -> bool:
     entity = namespace.find(description.name)
     if entity is None:
+        require_no_hub(namespace, description)
         return True
     if isinstance(entity, Topic) is not isinstance(description, TopicDescription):
-        raise ConfigurationError(
-            f"{description.name!r} is a {description.kind} in the configuration, and a {entity.description.kind} "
-            "exists by that name: delete it, or choose another name"
-        )
+        raise name_taken(description.name, description.kind, entity.description.kind)
     return False
 
 
@@ -114,7 +117,7 @@ class Change:
         self.rules = rules
 
 
-def find_changes(namespace: Namespace, settings: NamespaceSettings) -> list[Change]:
+def find_changes(namespace: Namespace, settings: NamespaceSettings) -> list[Change | HubChange]:
     """Where existing entities differ from what is written down. Settings that the file does not have stay as they are.
 
     Raises ConfigurationError for what cannot be changed, or cannot be at all.
@@ -123,9 +126,10 @@ def find_changes(namespace: Namespace, settings: NamespaceSettings) -> list[Chan
     forwarding = [one for one in descriptions if not isinstance(one, TopicDescription)]
     forwarding += [one.description for one in _subscriptions(settings)]
     _check_targets(namespace, settings, forwarding)
+    hub_changes = find_hub_changes(namespace, settings)
     changes = [_change(namespace, one, settings, []) for one in descriptions if not _is_missing(namespace, one)]
     changes += [_change(namespace, one.description, settings, one.rules or []) for one in _subscriptions(settings)]
-    return [one for one in changes if one is not None]
+    return [*[one for one in changes if one is not None], *hub_changes]
 
 
 def _change(
@@ -161,10 +165,13 @@ def _is_changed(entity: Queue, rule: Rule) -> bool:
     return existing is None or existing.to_fields() != rule.to_fields()
 
 
-def update_changed(namespace: Namespace, changes: list[Change]) -> list[str]:
+def update_changed(namespace: Namespace, changes: list[Change | HubChange]) -> list[str]:
     """Make the changes, and say so. What they forward to is there by now."""
     done: list[str] = []
     for change in changes:
+        if isinstance(change, HubChange):
+            done.append(change.make(namespace))
+            continue
         entity = change.entity
         title = f"the {entity.description.kind} {entity.name}"
         if change.description is not None:

@@ -1,10 +1,14 @@
-"""The official emulator's form, `Config.json`. Durations are ISO 8601."""
+"""The form of the official emulators, `Config.json`: that of Service Bus, that of Event Hubs, or both in one file.
+
+Durations are ISO 8601. Namespaces of the same name are one.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
 from tandem.config.configuration import Configuration, NamespaceSettings, SubscriptionSettings, TopicSettings
+from tandem.config.emulator_hubs import read_hub_namespaces
 from tandem.config.values import (
     Misplaced,
     as_list,
@@ -16,11 +20,11 @@ from tandem.config.values import (
     require_known,
     require_namespace_name,
 )
+from tandem.durations import parse_duration_ms
 from tandem.engine.description import QueueDescription
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic_description import TopicDescription
 from tandem.errors import ArgumentError
-from tandem.management.durations import parse_duration_ms
 from tandem.management.rule_lists import read_rules
 
 __all__ = ["from_emulator"]
@@ -76,13 +80,33 @@ def _spelling(field: str) -> str:
 
 def from_emulator(value: object) -> Configuration:
     user_config = as_object(as_object(value, "the file").get("UserConfig"), "UserConfig")
-    namespaces = [_namespace(one, where) for where, one in as_list(user_config, "Namespaces", "UserConfig.")]
-    check_namespaces(namespaces, "UserConfig.Namespaces", str.capitalize)
+    listed = as_list(user_config, "Namespaces", "UserConfig.")
+    namespaces = [_namespace(one, where) for where, one in listed]
+    of_hubs = read_hub_namespaces(user_config)
+    if namespaces or not of_hubs:
+        check_namespaces(namespaces, "UserConfig.Namespaces", str.capitalize)
+    if of_hubs:
+        check_namespaces(of_hubs, "UserConfig.NamespaceConfig", str.capitalize)
     for number, namespace in enumerate(namespaces[1:], start=1):
         if namespace.name is None:
             where = f"UserConfig.Namespaces[{number}]"
             raise Misplaced(where, f"{where}.Name is missing: it is how clients find it")
-    return Configuration(default=namespaces[0], further=namespaces[1:])
+    default, *further = _merged(namespaces, of_hubs)
+    return Configuration(default=default, further=further)
+
+
+def _merged(namespaces: list[NamespaceSettings], of_hubs: list[NamespaceSettings]) -> list[NamespaceSettings]:
+    """Hubs become part of the namespace of the same name, if there is one."""
+    merged = list(namespaces)
+    for one in of_hubs:
+        same = [other for other in namespaces if (other.name or "").lower() == (one.name or "").lower()]
+        if not same:
+            merged.append(one)
+            continue
+        same[0].hubs.extend(one.hubs)
+        same[0].given.update(one.given)
+        check_names(same[0], "UserConfig.", str.capitalize)
+    return merged
 
 
 def _namespace(value: object, where: str) -> NamespaceSettings:

@@ -15,6 +15,11 @@ name = "prices"
 name = "europe"
 rules = [{ name = "eu", filter = { kind = "sql", expression = "region = 'eu'" } }]
 
+[[hubs]]
+name = "telemetry"
+partition_count = 4
+consumer_groups = ["dashboards"]
+
 [[authorization_rules]]
 name = "readers"
 rights = ["Listen"]
@@ -52,8 +57,10 @@ from tandem.config.values import (
     require_namespace_name,
 )
 from tandem.engine.description import QueueDescription
+from tandem.engine.hubs.description import EventHubDescription
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic_description import TopicDescription
+from tandem.management.hubs import new_hub
 from tandem.management.rule_lists import read_rules
 from tandem.rules.values import DateTime, rule_value
 
@@ -62,7 +69,7 @@ __all__ = ["MAX_CREDITS_PER_SECOND", "from_toml"]
 # Credits. Beyond what any machine can do, a limit limits nothing. Service: 1,000 for each namespace (Standard).
 MAX_CREDITS_PER_SECOND: Final = 1_000_000_000
 
-_ENTITIES: Final = ("queues", "topics", "authorization_rules")
+_ENTITIES: Final = ("queues", "topics", "hubs", "authorization_rules")
 _SETTINGS: Final = ("namespace", "host", "port", "http_port", "tls", "credits_per_second", *_ENTITIES)
 
 
@@ -111,6 +118,7 @@ def _namespace(name: str | None, value: dict[str, Any], prefix: str) -> Namespac
         name,
         queues=[_queue(one, where) for where, one in as_list(value, "queues", prefix)],
         topics=[_topic(one, where) for where, one in as_list(value, "topics", prefix)],
+        hubs=[_hub(one, where) for where, one in as_list(value, "hubs", prefix)],
         authorization_rules=[key_settings(one, where) for where, one in as_list(value, "authorization_rules", prefix)],
     )
     check_names(settings, prefix)
@@ -127,11 +135,18 @@ def _note_given(settings: NamespaceSettings, value: dict[str, Any]) -> None:
         given[topic.description.name.lower()] = frozenset(fields)
         for subscription, inner in zip(topic.subscriptions, fields.get("subscriptions") or [], strict=True):
             given[subscription.description.name.lower()] = frozenset(inner)
+    for hub, fields in zip(settings.hubs, value.get("hubs") or [], strict=True):
+        given[hub.name.lower()] = frozenset(fields)
 
 
 def _queue(value: object, where: str) -> QueueDescription:
     with named(where):
         return QueueDescription.from_fields(as_object(value, where))
+
+
+def _hub(value: object, where: str) -> EventHubDescription:
+    with named(where):
+        return new_hub(as_object(value, where))
 
 
 def _topic(value: object, where: str) -> TopicSettings:

@@ -122,10 +122,12 @@ def key_settings(value: object, where: str) -> KeySettings:
 
 
 def check_names(settings: NamespaceSettings, prefix: str, spelling: Callable[[str], str] = str) -> None:
-    """Refuse two entities of one name. Queues and topics share theirs, and case does not count."""
+    """Refuse two entities of one name. Queues, topics and hubs share theirs, and case does not count."""
     queues = [(f"{spelling('queues')}[{number}]", one.name) for number, one in enumerate(settings.queues)]
     topics = [(f"{spelling('topics')}[{number}]", one.description.name) for number, one in enumerate(settings.topics)]
-    _require_different("queue or topic", [(f"{prefix}{place}", name) for place, name in queues + topics], spelling)
+    hubs = [(f"{spelling('hubs')}[{number}]", one.name) for number, one in enumerate(settings.hubs)]
+    together = [(f"{prefix}{place}", name) for place, name in queues + topics + hubs]
+    _require_different("queue, topic or hub", together, spelling)
     for (place, name), topic in zip(topics, settings.topics, strict=True):
         names = [
             (f"{prefix}{place}.{spelling('subscriptions')}[{number}]", one.description.subscription_name)

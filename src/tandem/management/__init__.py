@@ -4,7 +4,8 @@ api                 the JSON API: which path is answered by whom
 queues              \\
 topics               |  the handlers, a file for each noun: create, list, show, update, delete
 subscriptions        |
-rules               /
+rules                |
+hubs                /
 rule_lists          rules that are given together with their subscription
 explanations        which subscriptions would get a message, and why
 explaining          what one rule does with a message

@@ -1,4 +1,4 @@
-"""The JSON API: queues, topics, subscriptions and rules are managed over HTTP, on any port of the broker.
+"""The JSON API: queues, topics, subscriptions, rules and event hubs are managed over HTTP, on any port of the broker.
 
     GET    /health                          is anybody there; needs no token
     GET    /$api/v1/queues?skip=&top=           {"queues": [...]} in the order of their names
@@ -13,10 +13,12 @@ The same for each of these, and one question:
     /$api/v1/topics/{topic_name}/subscriptions/{name}
                                              PUT may have "rules": [{"name": ..., "filter": ..., "action": ...}]
     /$api/v1/topics/{topic_name}/subscriptions/{subscription_name}/rules/{name}
+    /$api/v1/hubs/{name}                         what lies below it is in `operations`
     POST   /$api/v1/topics/{name}/explain        which subscriptions would get a message with these properties, and why
 
 A request carries `Authorization: SharedAccessSignature ...`. Reading needs a token with any right, and writing one with
-Manage. Names of queues and topics may hold slashes, encoded or as they are: what follows them is found from the right.
+Manage. Names of queues, topics and hubs may hold slashes, encoded or as they are: what follows them is found from the
+right.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ from tandem.management.atom.service import AtomService
 from tandem.management.explanations import ExplanationHandlers
 from tandem.management.gate import Gate, ManagedBroker
 from tandem.management.handlers import Handlers, add_methods
-from tandem.management.operations import add_operations
+from tandem.management.hubs import HubHandlers
+from tandem.management.operations import add_hub_operations, add_operations
 from tandem.management.queues import QueueHandlers
 from tandem.management.rest.service import MessageService
 from tandem.management.rules import RuleHandlers
@@ -59,6 +62,8 @@ def add_routes(broker: ManagedBroker, clock: Clock | None = None) -> Gate:
     router.add_post("/$api/v1/topics/{name:.+}/explain", ExplanationHandlers(gate).explain)
     _add_noun(router, "/$api/v1/topics", ".+", TopicHandlers(gate))
     _add_noun(router, "/$api/v1/queues", ".+", QueueHandlers(gate))
+    add_hub_operations(broker.http, gate)
+    _add_noun(router, "/$api/v1/hubs", ".+", HubHandlers(gate))
     add_operations(broker.http, gate)
     # Last of all: every other path begins with the name of an entity.
     router.add_route(hdrs.METH_ANY, "/{path:.*}", _Entities(gate).answer)

@@ -21,6 +21,7 @@ __all__ = [
     "BrokerUnreachable",
     "Collection",
     "EntityFields",
+    "Hub",
     "ManagementClient",
     "Operations",
     "dialled_host",
@@ -69,6 +70,14 @@ class ManagementClient:
     def topics(self) -> Collection:
         return Collection(self, "topics")
 
+    @property
+    def hubs(self) -> Collection:
+        return Collection(self, "hubs")
+
+    def hub(self, name: str) -> Hub:
+        """What lies below an event hub."""
+        return Hub(self, name)
+
     def subscriptions(self, topic: str) -> Collection:
         return Collection(self, "topics", topic, "subscriptions")
 
@@ -104,6 +113,20 @@ class ManagementClient:
     def authorization_rules(self, entity: str | None) -> AuthorizationRules:
         """Those of a queue or a topic, or of the whole namespace."""
         return AuthorizationRules(self, entity)
+
+    def inject_fault(self, fields: EntityFields) -> EntityFields:
+        return self.request("POST", _path("faults"), fields)
+
+    def faults(self) -> list[EntityFields]:
+        found: list[EntityFields] = self.request("GET", _path("faults"))["faults"]
+        return found
+
+    def clear_fault(self, identifier: int) -> EntityFields:
+        return self.request("DELETE", _path("faults", str(identifier)))
+
+    def clear_faults(self) -> list[EntityFields]:
+        cleared: list[EntityFields] = self.request("DELETE", _path("faults"))["faults"]
+        return cleared
 
     def export_entities(self, *, with_keys: bool) -> EntityFields:
         return self.request("GET", _path("export") + ("?keys=true" if with_keys else ""))
@@ -163,16 +186,38 @@ class Collection:
     def delete(self, name: str) -> None:
         self._client.request("DELETE", _path(*self._parts, name))
 
-    def list_all(self) -> Iterator[EntityFields]:
-        """In the order of their names, a page at a time."""
+    def list_all(self, choice: str = "") -> Iterator[EntityFields]:
+        """In the order of their names, a page at a time. The choice is a further part of the query, such as
+        `all=true`."""
         skip = 0
         while True:
-            answer = self._client.request("GET", f"{_path(*self._parts)}?skip={skip}&top={PAGE_ENTITIES}")
+            answer = self._client.request("GET", f"{_path(*self._parts)}?skip={skip}&top={PAGE_ENTITIES}&{choice}")
             page: list[EntityFields] = answer[self._parts[-1]]
             yield from page
             if len(page) < PAGE_ENTITIES:
                 return
             skip += len(page)
+
+
+class Hub:
+    """The consumer groups of one event hub, and how far its partitions have come."""
+
+    def __init__(self, client: ManagementClient, name: str) -> None:
+        self._client = client
+        self._name = name
+
+    def create_consumer_group(self, group: str) -> EntityFields:
+        return self._client.request("PUT", self._path("consumer-groups", group))
+
+    def delete_consumer_group(self, group: str) -> None:
+        self._client.request("DELETE", self._path("consumer-groups", group))
+
+    def positions(self, at_ms: int | None = None) -> EntityFields:
+        """All partitions in one answer; with a time, also which event of each is the first of that time or later."""
+        return self._client.request("GET", self._path("partitions") + ("" if at_ms is None else f"?at_ms={at_ms}"))
+
+    def _path(self, *parts: str) -> str:
+        return _path("hubs", self._name, *parts)
 
 
 class Operations:

@@ -12,7 +12,9 @@ from tandem.auth import Right
 from tandem.clock import Clock
 from tandem.engine.namespace import Namespace
 from tandem.management.access import Judges, require_right
+from tandem.management.metered import count, expect_operation
 from tandem.server.directory import Directory
+from tandem.server.faults.http import MUTING_FAULT, Withheld, hang_up, meet, stay_silent
 from tandem.server.hosted_namespace import HostedNamespace
 from tandem.server.throttle import MANAGEMENT_CREDITS, MESSAGE_CREDITS
 from tandem.server.tracking import Tracker
@@ -23,6 +25,9 @@ Result = TypeVar("Result")
 
 # The namespace of the request that is being handled: each is handled in a task of its own.
 _namespace: Final[ContextVar[HostedNamespace]] = ContextVar("namespace")
+
+# Below it faults are set and cleared.
+FAULTS_PATH: Final = "/$api/v1/faults"
 
 # How clients say which entity a token beside the usual one is for.
 _FORWARD_AUTHORIZATION: Final = {
@@ -56,8 +61,24 @@ class Gate:
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         """By the host that the request is for."""
-        _namespace.set(self._directory.find(request.host))
-        return await handler(request)
+        hosted = self._directory.find(request.host)
+        _namespace.set(hosted)
+        faults = hosted.services.faults
+        # The way to clear a fault stays open.
+        if faults is not None and not request.path.startswith(FAULTS_PATH):
+            if faults.refuses_connection():
+                return await hang_up(request)
+            faults.check_everything(request.path)
+        try:
+            answer = await handler(request)
+        except Withheld as withheld:
+            return await withheld.go_on(request, handler)
+        except Exception as error:
+            count(request, hosted, error, self._clock.now_ms())
+            raise
+        count(request, hosted, answer, self._clock.now_ms())
+        muting = request.get(MUTING_FAULT)
+        return answer if muting is None else await stay_silent(request, muting)
 
     @property
     def hosted(self) -> HostedNamespace:
@@ -75,9 +96,15 @@ class Gate:
         """Refuse a request whose token does not have the right to an entity; with None any right will do."""
         self.request_count += 1
         require_right(request, entity, right, self._judges())
+        expect_operation(request, entity, self._clock.now_ms())
         faults = _namespace.get().services.faults
         if faults is not None:
-            faults.check_path(Right.MANAGE if right is None else right, entity)
+            meet(request, faults, Right.MANAGE if right is None else right, entity)
+
+    def admit_to_faults(self, request: web.Request) -> None:
+        """Who may manage the namespace may let it fail. No fault meets such a request, or none could be cleared."""
+        self.request_count += 1
+        require_right(request, "", Right.MANAGE, self._judges())
 
     def admit_forwarding(self, request: web.Request, fields: Mapping[str, object]) -> None:
         """Who forwards sends. A token for the target is judged if one is there; without one, the usual has to cover

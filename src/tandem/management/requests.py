@@ -14,6 +14,7 @@ __all__ = [
     "DEFAULT_PAGE_ENTITIES",
     "MAX_BODY_BYTES",
     "MAX_PAGE_ENTITIES",
+    "is_asked_for",
     "read_body",
     "read_fields",
     "read_page",
@@ -74,6 +75,13 @@ def read_page(request: web.Request) -> slice:
     """The part of a list that `skip` and `top` ask for."""
     skip = whole_number(request, "skip", 0, 10**_MAX_DIGITS - 1)
     return slice(skip, skip + whole_number(request, "top", DEFAULT_PAGE_ENTITIES, MAX_PAGE_ENTITIES))
+
+
+def is_asked_for(request: web.Request, name: str) -> bool:
+    text = request.query.get(name, "false")
+    if text not in {"true", "false"}:
+        raise ArgumentError(f"{name} is {text!r:.40}; it must be true or false")
+    return text == "true"
 
 
 def whole_number(request: web.Request, name: str, default: int, most: int) -> int:

@@ -22,6 +22,8 @@ from tandem.auth.keys import (
     right_names,
 )
 from tandem.engine.descriptions import description_of
+from tandem.engine.hubs.description import EventHubDescription
+from tandem.engine.hubs.hub import EventHub
 from tandem.engine.namespace import Namespace
 from tandem.engine.queue import Queue
 from tandem.engine.subscription import Subscription
@@ -46,7 +48,7 @@ _RightName = Literal["Send", "Listen", "Manage"]
 _ENTITY: Final = Parameter(
     "entity",
     Annotated[str, Meta(max_length=512)],
-    "The rules of this queue or topic; left out, those of the namespace.",
+    "The rules of this queue, topic or event hub; left out, those of the namespace.",
 )
 _RIGHT: Final = "Manage on the namespace, or on the entity for its rules"
 
@@ -243,12 +245,15 @@ def _change_entity(namespace: Namespace, path: str, function: Callable[[_Rules],
     function(rules)
     fields = entity.description.stored_fields()
     fields["authorization_rules"] = [rule.to_dict() for rule in rules.values()]
-    namespace.update_queue(entity, description_of(entity.description.kind, fields))
+    if isinstance(entity, EventHub):
+        namespace.hubs.update(entity, EventHubDescription.from_fields(fields))
+    else:
+        namespace.update_queue(entity, description_of(entity.description.kind, fields))
     return rules
 
 
-def _entity(namespace: Namespace, path: str) -> Queue:
-    entity = namespace.find_any(path)
+def _entity(namespace: Namespace, path: str) -> Queue | EventHub:
+    entity = namespace.find_any(path) or namespace.hubs.find(path)
     if entity is None:
         raise NotFound(f"The messaging entity '{path}' could not be found.")
     if isinstance(entity, Subscription):
@@ -256,8 +261,8 @@ def _entity(namespace: Namespace, path: str) -> Queue:
     return entity
 
 
-def _rules_of(entity: Queue) -> _Rules:
-    return {rule.name: rule for rule in entity.authorization_rules}
+def _rules_of(entity: Queue | EventHub) -> _Rules:
+    return {rule.name: rule for rule in entity.description.authorization_rules or []}
 
 
 # --- one rule -------------------------------------------------------------------------------------------------------

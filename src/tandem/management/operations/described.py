@@ -43,6 +43,8 @@ class Operation:
     body: Any = None
     parameters: tuple[Parameter, ...] = ()
     tag: str = "messages"
+    # What the answer may be instead of JSON, as a media type.
+    streams: str | None = None
 
 
 _described: Final[dict[object, Operation]] = {}

@@ -1,6 +1,6 @@
-"""The operations on queues, topics, subscriptions and rules, described. What answers them is in the files above.
+"""The operations on queues, topics, subscriptions, rules and event hubs, described.
 
-They are all alike: create, list, show, update and delete, each for every noun.
+What answers them is in the files above. They are all alike: create, list, show, update and delete, each for every noun.
 """
 
 from __future__ import annotations
@@ -14,6 +14,9 @@ from tandem.management.operations.entity_shapes import (
     Deleted,
     ExplainRequest,
     Explanation,
+    Hub,
+    HubList,
+    HubSettings,
     NewSubscription,
     Queue,
     QueueList,
@@ -75,14 +78,20 @@ _NOUNS: Final = (
         RuleSettings,
         "subscription",
     ),
+    _Noun("hub", "/hubs", Hub, HubList, HubSettings, HubSettings, "hub"),
 )
+
+_WITH_OPERATIONS: Final = Parameter("all", bool, "With `true`, the hub `$operations` too, which the broker fills.")
 
 
 def _operations(noun: _Noun) -> list[Operation]:
     name, tag = noun.singular, f"{noun.singular}s"
     one = f"{noun.path}/{{name}}"
     reads, writes = f"any on the {noun.holder}", f"Manage on the {noun.holder}"
-    lists = {"queue": "any on the namespace", "topic": "any on the namespace", "subscription": "any on the topic"}
+    lists = {
+        **dict.fromkeys(("queue", "topic", "hub"), "any on the namespace"),
+        "subscription": "any on the topic",
+    }
     return [
         Operation(
             "GET",
@@ -91,7 +100,7 @@ def _operations(noun: _Noun) -> list[Operation]:
             f"List {tag} in the order of their names.",
             lists.get(name, reads),
             noun.listed,
-            parameters=_PAGE,
+            parameters=(*_PAGE, _WITH_OPERATIONS) if name == "hub" else _PAGE,
             tag=tag,
         ),
         Operation(

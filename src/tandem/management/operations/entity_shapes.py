@@ -1,4 +1,4 @@
-"""Queues, topics, subscriptions and rules as JSON, as types: for the OpenAPI document, and for exports.
+"""Queues, topics, subscriptions, rules and event hubs as JSON, as types: for the OpenAPI document, and for exports.
 
 What these say of a setting (its type, its default, whether it may be null) is what the descriptions in the engine say,
 and a test compares them. Bounds are not repeated here: an error names them.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 __all__ = [
     "AuthorizationRuleFields",
@@ -21,6 +21,9 @@ __all__ = [
     "ExportDocument",
     "ExportedSubscription",
     "ExportedTopic",
+    "Hub",
+    "HubList",
+    "HubSettings",
     "ImportReport",
     "ImportRequest",
     "NewSubscription",
@@ -243,6 +246,41 @@ class SubscriptionList(Struct):
     subscriptions: list[Subscription]
 
 
+# --- event hubs -----------------------------------------------------------------------------------------------------
+
+
+class HubSettings(Struct, kw_only=True):
+    """What can be chosen about an event hub. Events are kept as long as both retentions allow, and null is no bound."""
+
+    name: str | UnsetType = UNSET
+    partition_count: int = 16
+    retention_ms: int | None = 604_800_000
+    # Of each partition.
+    retention_bytes: int | None = None
+    max_event_size_in_kilobytes: int = 1_024
+    status: _Status = "Active"
+    user_metadata: str | None = None
+    consumer_groups: list[str] = field(default_factory=lambda: ["$Default"])
+    authorization_rules: list[AuthorizationRuleFields] | UnsetType | None = UNSET
+
+
+class Hub(HubSettings, kw_only=True):
+    """An event hub with its counts."""
+
+    # Another one if the hub was deleted and made again: positions are good for one incarnation.
+    incarnation: str
+    event_count: int
+    size_in_bytes: int
+    created_at_ms: int
+    updated_at_ms: int
+
+
+class HubList(Struct):
+    """In the order of their names."""
+
+    hubs: list[Hub]
+
+
 # --- explanations ---------------------------------------------------------------------------------------------------
 
 
@@ -304,6 +342,7 @@ class ExportDocument(Struct, kw_only=True):
     exported_at_ms: int = 0
     queues: list[QueueSettings] = []
     topics: list[ExportedTopic] = []
+    hubs: list[HubSettings] = []
 
 
 class ImportRequest(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -321,14 +360,14 @@ class ImportRequest(Struct, kw_only=True, forbid_unknown_fields=True):
 class EntityReport(Struct, kw_only=True):
     """What became of one entity, or would."""
 
-    kind: Literal["queue", "topic", "subscription"]
+    kind: Literal["queue", "topic", "subscription", "hub"]
     name: str
     outcome: Literal["created", "updated", "unchanged", "kept", "failed"]
     error: str | None
 
 
 class ImportReport(Struct, kw_only=True):
-    """What became of each entity, in the order of the document: queues, topics, subscriptions."""
+    """What became of each entity, in the order of the document: queues, topics, subscriptions, event hubs."""
 
     dry_run: bool
     created: int

@@ -10,14 +10,16 @@ from aiohttp import web
 from msgspec import Meta
 
 from tandem.auth import Right
+from tandem.engine.hubs.hub import EventHub
 from tandem.engine.namespace import Namespace
 from tandem.engine.queue import Queue
 from tandem.engine.subscription import Subscription
 from tandem.engine.topic import Topic
 from tandem.management.gate import Gate
+from tandem.management.hubs import own_hubs
 from tandem.management.operations.described import Operation, Parameter, describes
 from tandem.management.operations.entity_shapes import ExportDocument
-from tandem.management.operations.reading import query_choice
+from tandem.management.requests import is_asked_for
 from tandem.management.rules import rules_of
 from tandem.management.subscriptions import subscriptions_of
 
@@ -28,7 +30,6 @@ EXPORT_VERSION: Final = 1
 # Entities. What is read in one step; others have their turn between two steps, and the answer is sent as it is made.
 _STEP_ENTITIES: Final = 100
 
-_BOOLEANS: Final = ("false", "true")
 _KEYS: Final = (
     "With `true`, the authorization rules of entities too, with their keys. Those of the namespace are its own."
 )
@@ -45,7 +46,7 @@ class ExportHandlers:
             "GET",
             "/export",
             "export",
-            "All queues, topics, subscriptions and rules as one document.",
+            "All queues, topics, subscriptions, rules and event hubs as one document.",
             "Manage on the namespace",
             ExportDocument,
             parameters=(Parameter("keys", Annotated[bool, Meta(description=_KEYS)], _KEYS),),
@@ -54,17 +55,19 @@ class ExportHandlers:
     )
     async def export(self, request: web.Request) -> web.StreamResponse:
         self._gate.admit(request, "", Right.MANAGE)
-        has_keys = query_choice(request, "keys", _BOOLEANS, "false") == "true"
+        has_keys = is_asked_for(request, "keys")
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
-        names, queues, topics = await self._gate.perform(_names)
+        name, queues, topics, hubs = await self._gate.perform(_names)
         await response.prepare(request)
         start = msgspec.json.encode(
-            {"version": EXPORT_VERSION, "namespace": names, "exported_at_ms": self._gate.now_ms()}
+            {"version": EXPORT_VERSION, "namespace": name, "exported_at_ms": self._gate.now_ms()}
         )
         await response.write(start[:-1] + b',"queues":[')
         await _write_list(response, self._queues(queues, has_keys))
         await response.write(b'],"topics":[')
         await _write_list(response, self._topics(topics, has_keys))
+        await response.write(b'],"hubs":[')
+        await _write_list(response, self._hubs(hubs, has_keys))
         await response.write(b"]}")
         await response.write_eof()
         return response
@@ -96,6 +99,17 @@ class ExportHandlers:
                 subscriptions = [one async for one in self._subscriptions(found[1])]
                 yield found[0][:-1] + b',"subscriptions":[' + b",".join(subscriptions) + b"]}"
 
+    async def _hubs(self, names: list[str], has_keys: bool) -> AsyncIterator[bytes]:
+        for start in range(0, len(names), _STEP_ENTITIES):
+            page = names[start : start + _STEP_ENTITIES]
+
+            def read(namespace: Namespace, page: list[str] = page) -> list[bytes]:
+                found = [namespace.hubs.find(name) for name in page]
+                return [msgspec.json.encode(_fields(hub, has_keys)) for hub in found if hub is not None]
+
+            for encoded in await self._gate.perform(read):
+                yield encoded
+
     async def _subscriptions(self, paths: list[str]) -> AsyncIterator[bytes]:
         for start in range(0, len(paths), _STEP_ENTITIES):
             page = paths[start : start + _STEP_ENTITIES]
@@ -115,12 +129,17 @@ async def _write_list(response: web.StreamResponse, items: AsyncIterator[bytes])
         is_first = False
 
 
-def _names(namespace: Namespace) -> tuple[str, list[str], list[str]]:
-    return namespace.name, [one.name for one in namespace.queues], [one.name for one in namespace.topics]
+def _names(namespace: Namespace) -> tuple[str, list[str], list[str], list[str]]:
+    return (
+        namespace.name,
+        [one.name for one in namespace.queues],
+        [one.name for one in namespace.topics],
+        [one.name for one in own_hubs(namespace)],
+    )
 
 
-def _fields(queue: Queue, has_keys: bool) -> dict[str, object]:
-    return queue.description.stored_fields() if has_keys else queue.description.to_fields()
+def _fields(entity: Queue | EventHub, has_keys: bool) -> dict[str, object]:
+    return entity.description.stored_fields() if has_keys else entity.description.to_fields()
 
 
 def _subscription(subscription: Subscription) -> dict[str, object]:

@@ -16,6 +16,7 @@ from tandem.addresses import subscription_path
 from tandem.auth import Right
 from tandem.engine.description import QueueDescription
 from tandem.engine.descriptions import description_of
+from tandem.engine.hubs.description import EventHubDescription
 from tandem.engine.namespace import Namespace
 from tandem.engine.queue import Queue
 from tandem.engine.rule import Rule
@@ -25,6 +26,7 @@ from tandem.engine.topic_description import TopicDescription
 from tandem.errors import ArgumentError, ProtocolError
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
+from tandem.management.hubs import new_hub
 from tandem.management.operations.described import Operation, describes
 from tandem.management.operations.entity_shapes import EntityReport, ImportReport, ImportRequest
 from tandem.management.operations.exports import EXPORT_VERSION
@@ -42,9 +44,9 @@ _STEP_ENTITIES: Final = 20
 _TARGETS: Final = ("forward_to", "forward_dead_lettered_messages_to")
 
 # What an entity has for life. The engine refuses to change them; a dry run has to know it without trying.
-_FIXED: Final = ("requires_session", "requires_duplicate_detection", "enable_partitioning")
+_FIXED: Final = ("requires_session", "requires_duplicate_detection", "enable_partitioning", "partition_count")
 
-_Kind = Literal["queue", "topic", "subscription"]
+_Kind = Literal["queue", "topic", "subscription", "hub"]
 _Outcome = Literal["created", "updated", "unchanged", "kept", "failed"]
 
 
@@ -117,9 +119,14 @@ class _Importer:
         self._is_replacing = is_replacing
         self._is_dry_run = is_dry_run
         # Those that can be forwarded to, or have subscriptions, once they are made.
-        self._coming = {item.path.lower(): item.kind for item in items if item.kind != "subscription"}
+        self._coming = {item.path.lower(): item.kind for item in items if item.kind in {"queue", "topic"}}
 
     def make(self, namespace: Namespace, item: _Item) -> None:
+        if item.kind == "hub":
+            self._make_hub(namespace, item)
+            return
+        if namespace.hubs.find(item.path) is not None:
+            raise ArgumentError("an event hub of this name exists already")
         existing = namespace.find_any(item.path)
         if existing is not None and existing.description.kind != item.kind:
             raise ArgumentError(f"a {existing.description.kind} of this name exists already")
@@ -132,6 +139,24 @@ class _Importer:
             self._create(namespace, item, description, rules)
         elif self._is_replacing:
             self._replace(namespace, item, existing, description, rules)
+        else:
+            item.outcome = "kept"
+
+    def _make_hub(self, namespace: Namespace, item: _Item) -> None:
+        other = namespace.find_any(item.path)
+        if other is not None:
+            raise ArgumentError(f"a {other.description.kind} of this name exists already")
+        existing = namespace.hubs.find(item.path)
+        description = new_hub(item.fields if existing is None else {**item.fields, "name": existing.name})
+        if existing is None:
+            item.outcome = "created"
+            if not self._is_dry_run:
+                namespace.hubs.create(description)
+        elif self._is_replacing:
+            is_same = _is_same(item, existing.description, description)
+            item.outcome = "unchanged" if is_same else "updated"
+            if not is_same and not self._is_dry_run:
+                namespace.hubs.update(existing, description)
         else:
             item.outcome = "kept"
 
@@ -173,17 +198,7 @@ class _Importer:
         description: QueueDescription,
         rules: list[Rule] | None,
     ) -> None:
-        before, after = existing.description.stored_fields(), description.stored_fields()
-        if description.authorization_rules is None:
-            # A document without keys leaves those that there are.
-            before.pop("authorization_rules", None)
-        for field in _FIXED:
-            if field in before and before[field] != after[field]:
-                raise ArgumentError(
-                    f"{field} is {before[field]!r} and cannot be changed to {after[field]!r}: delete the "
-                    f"{item.kind}, with its messages, and import again"
-                )
-        is_same = before == after
+        is_same = _is_same(item, existing.description, description)
         has_same_rules = not isinstance(existing, Subscription) or rules is None or _are_same(existing, rules)
         item.outcome = "unchanged" if is_same and has_same_rules else "updated"
         if self._is_dry_run:
@@ -211,6 +226,23 @@ def _names(description: QueueDescription) -> dict[str, object]:
     return {field: fields[field] for field in ("name", "topic_name") if field in fields}
 
 
+def _is_same(
+    item: _Item, existing: QueueDescription | EventHubDescription, wanted: QueueDescription | EventHubDescription
+) -> bool:
+    """Whether an entity is already as the document has it. Raises if it cannot become so."""
+    before, after = existing.stored_fields(), wanted.stored_fields()
+    if wanted.authorization_rules is None:
+        # A document without keys leaves those that there are.
+        before.pop("authorization_rules", None)
+    for field in _FIXED:
+        if field in before and before[field] != after[field]:
+            raise ArgumentError(
+                f"{field} is {before[field]!r} and cannot be changed to {after[field]!r}: delete the "
+                f"{item.kind}, with all it holds, and import again"
+            )
+    return before == after
+
+
 def _are_same(subscription: Subscription, rules: list[Rule]) -> bool:
     wanted = {rule.name.lower(): rule.to_fields() for rule in rules}
     return wanted == {name: rule.to_fields() for name, rule in subscription.rules.items()}
@@ -234,9 +266,9 @@ def _replace_rules(subscription: Subscription, rules: list[Rule]) -> None:
 
 def _items(document: dict[str, Any]) -> list[_Item]:
     """Queues and topics before subscriptions: these need their topic."""
-    unknown = sorted(document.keys() - {"version", "namespace", "exported_at_ms", "queues", "topics"})
+    unknown = sorted(document.keys() - {"version", "namespace", "exported_at_ms", "queues", "topics", "hubs"})
     if unknown:
-        raise ArgumentError(f"document.{unknown[0]:.80} is not known; allowed are version, queues and topics")
+        raise ArgumentError(f"document.{unknown[0]:.80} is not known; allowed are version, queues, topics and hubs")
     version = document.get("version", EXPORT_VERSION)
     if version != EXPORT_VERSION:
         raise ArgumentError(f"document.version is {version!r:.40}; this Tandem reads version {EXPORT_VERSION}")
@@ -251,7 +283,8 @@ def _items(document: dict[str, Any]) -> list[_Item]:
             rules = one.pop("rules", None)
             one["topic_name"] = topic.path
             subscriptions.append(_Item("subscription", subscription_path(topic.path, _name(at, one)), one, rules))
-    items = [*queues, *topics, *subscriptions]
+    hubs = [_Item("hub", _name(where, one), one) for where, one in _objects("document.hubs", document.get("hubs", []))]
+    items = [*queues, *topics, *subscriptions, *hubs]
     seen: set[str] = set()
     for item in items:
         if item.path.lower() in seen:

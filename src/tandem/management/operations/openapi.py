@@ -23,11 +23,13 @@ _JSON: Final = "application/json"
 # What stands in the URL, by the name it has there.
 _IN_PATH: Final = {
     "path": "A queue, a topic, or `topic/Subscriptions/name`. Slashes may be written as %2F.",
-    "name": "The name. Slashes of queues and topics may be written as %2F.",
+    "name": "The name. Slashes of queues, topics and event hubs may be written as %2F.",
     "topic_name": "The name of the topic.",
     "subscription_name": "The name of the subscription.",
+    "hub_name": "The name of the event hub.",
+    "partition_id": "The partition: `0`, `1`, and so on.",
     "session_id": "The id of the session; a slash in it is written as %2F.",
-    "id": "The id of the job.",
+    "id": "The id of the job or the fault.",
 }
 
 
@@ -93,7 +95,7 @@ def _described(operation: Operation, by_kind: dict[str, Any]) -> dict[str, Any]:
         "tags": [operation.tag],
         "parameters": [*_path_parameters(operation), *_query_parameters(operation, by_kind)],
         "responses": {
-            str(operation.status): _content("What was asked for.", by_kind[repr(operation.answer)]),
+            str(operation.status): _content("What was asked for.", by_kind[repr(operation.answer)], operation.streams),
             "default": _content("It was refused, or failed.", by_kind[repr(Error)]),
         },
     }
@@ -107,8 +109,12 @@ def _described(operation: Operation, by_kind: dict[str, Any]) -> dict[str, Any]:
     return described
 
 
-def _content(description: str, schema: object) -> dict[str, Any]:
-    return {"description": description, "content": {_JSON: {"schema": schema}}}
+def _content(description: str, schema: object, streams: str | None = None) -> dict[str, Any]:
+    content: dict[str, Any] = {_JSON: {"schema": schema}}
+    if streams is not None:
+        # Of bytes that are no text a schema has nothing to say.
+        content[streams] = {}
+    return {"description": description, "content": content}
 
 
 def _path_parameters(operation: Operation) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""A message as JSON, for people to look at: whatever is in it, and however little of it is as it should be."""
+"""A message or an event as JSON, for people to look at: whatever is in it, however little of it is as it should be."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from typing import Final, Literal, NamedTuple
 from tandem.amqp.message import BodyKind, Message, MessageId, Properties
 from tandem.amqp.types import Described
 from tandem.engine.browsing import Browsed, MessageState
+from tandem.engine.hubs.event import Event, offset_of
 from tandem.engine.message import NEVER_MS
 from tandem.engine.rule import plain_value
 from tandem.errors import DecodeError
+from tandem.management.operations.hub_shapes import ShownEvent
 from tandem.management.operations.shapes import BodyMode, ShownMessage
 
-__all__ = ["PREVIEW_BYTES", "shown_bytes", "shown_message"]
+__all__ = ["PREVIEW_BYTES", "shown_bytes", "shown_event", "shown_message"]
 
 # Bytes. How much of a body a preview shows.
 PREVIEW_BYTES: Final = 1_024
@@ -65,6 +67,34 @@ def shown_message(browsed: Browsed, state: MessageState, mode: BodyMode) -> Show
         dead_letter_reason=_property_text(user, "DeadLetterReason"),
         dead_letter_error_description=_property_text(user, "DeadLetterErrorDescription"),
         dead_letter_source=message.dead_letter_source,
+        body_kind=body.kind,
+        body_size_in_bytes=body.size_bytes,
+        body=body.text,
+        body_encoding=body.encoding,
+        is_body_truncated=body.is_truncated,
+        unreadable="; ".join(complaints) or None,
+    )
+
+
+def shown_event(event: Event, partition_id: int, mode: BodyMode) -> ShownEvent:
+    complaints: list[str] = []
+    source = Message(event.bare)
+    properties = _properties(source, complaints)
+    user = _application_properties(source, complaints)
+    body = _body(source, mode, complaints)
+    return ShownEvent(
+        partition=str(partition_id),
+        sequence_number=event.sequence_number,
+        offset=offset_of(event.sequence_number),
+        enqueued_time_ms=event.enqueued_at_ms,
+        partition_key=event.partition_key,
+        publisher=event.publisher,
+        message_id=_id(properties.message_id),
+        label=_text(properties.subject),
+        content_type=_text(properties.content_type),
+        correlation_id=_id(properties.correlation_id),
+        size_in_bytes=event.size_bytes,
+        application_properties=user,
         body_kind=body.kind,
         body_size_in_bytes=body.size_bytes,
         body=body.text,

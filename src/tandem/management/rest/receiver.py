@@ -31,11 +31,11 @@ class _Receiver:
 
     def deliver(self, locks: list[Lock]) -> None:
         for lock in locks:
-            payload, lock.payload = lock.payload, b""
+            prefix, bare = lock.take_parts()
             if self.received.done():
                 self._subqueue.release(lock)
             else:
-                self.received.set_result(Received(payload, lock))
+                self.received.set_result(Received(prefix + bare, lock))
 
     def hand_out(self, message: HandedOut) -> None:
         message.consumer.unsent_count -= 1

@@ -1,6 +1,8 @@
 """The handlers of the REST data plane.
 
 POST    /{entity}/messages                    send one, or an array of them (application/vnd.microsoft.servicebus.json)
+POST    /{hub}/partitions/{id}/messages       the same to a partition of an event hub
+POST    /{hub}/publishers/{name}/messages     the same as a publisher
 POST    /{entity}/messages/head?timeout=60    receive and lock: 201, or 204 if none came in time
 DELETE  /{entity}/messages/head?timeout=60    receive and delete: 200, or 204
 DELETE  /{entity}/messages/{id}/{lock-token}  complete
@@ -10,16 +12,14 @@ POST    /{entity}/messages/{id}/{lock-token}  renew the lock
 
 from __future__ import annotations
 
-import base64
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from typing import Final
 from urllib.parse import quote, unquote
 
-import msgspec
 from aiohttp import hdrs, web
 
-from tandem.addresses import Address, parse_address
+from tandem.addresses import Address, parse_address, split_hub_path
 from tandem.amqp.batch import BATCH_FORMAT, make_batch
 from tandem.amqp.message import Message
 from tandem.auth import Right
@@ -39,23 +39,16 @@ from tandem.errors import (
     ProtocolError,
     Scope,
 )
-from tandem.limits import MAX_MESSAGES_PER_BATCH
 from tandem.management.atom.documents import ERROR_TYPE, error_document
 from tandem.management.gate import Gate
+from tandem.management.metered import count_as, count_refusal
 from tandem.management.requests import read_body
-from tandem.management.rest.broker_properties import (
-    answer_headers,
-    body_of,
-    broker_properties,
-    message_bytes,
-    plain_value,
-    user_properties,
-)
+from tandem.management.rest.broker_properties import answer_headers, body_of
+from tandem.management.rest.events import send_events
 from tandem.management.rest.receiver import receive_one
+from tandem.management.rest.sent import is_batch, read_batch, read_message
 
 __all__ = ["MessageService"]
-
-_BATCH_TYPE: Final = "application/vnd.microsoft.servicebus.json"
 
 # Seconds. How long a receive waits, if the client does not say, and at most. Service: 60.
 _MAX_TIMEOUT_S: Final = 60
@@ -66,6 +59,9 @@ _MAX_REQUEST_BYTES: Final = 2 * 1_048_576
 _MESSAGES: Final = "messages"
 _HEAD: Final = "head"
 _GONE: Final = 410
+
+# What each verb on a locked message does, as it is counted.
+_SETTLEMENTS: Final = {hdrs.METH_DELETE: "complete", hdrs.METH_PUT: "abandon", hdrs.METH_POST: "renew"}
 
 
 class MessageService:
@@ -105,21 +101,28 @@ class MessageService:
         address = _address(request, 1)
         self._gate.admit(request, address.path, Right.SEND)
         body = await read_body(request, _MAX_REQUEST_BYTES)
-        if request.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower() == _BATCH_TYPE:
-            payload, message_format = make_batch(_read_batch(body)), BATCH_FORMAT
+        path = split_hub_path(address.path)
+        if self._gate.hosted.namespace.hubs.find(path.hub) is not None:
+            await send_events(self._gate, path, request, body)
+            return web.Response(status=201)
+        if is_batch(request):
+            payload, message_format = make_batch(read_batch(body)), BATCH_FORMAT
         else:
-            broker = broker_properties(request.headers.get("BrokerProperties"))
-            content_type = request.headers.get(hdrs.CONTENT_TYPE)
-            payload = message_bytes(body, content_type, broker, user_properties(request.headers))
-            message_format = 0
+            payload, message_format = read_message(request, body), 0
 
         def send(namespace: Namespace) -> None:
             subqueue = namespace.resolve(address)
             if subqueue.is_dead_letter or subqueue.queue.topic is not None:
                 raise NotAllowed(f"Messages cannot be sent to '{address.path}'.", Scope.DELIVERY)
             self._gate.throttle_message(is_partitioned=subqueue.queue.description.enable_partitioning)
-            subqueue.queue.send(payload, message_format)
+            drafts = subqueue.queue.read(payload, message_format)
+            faults = self._gate.hosted.services.faults
+            if faults is not None and faults.delays_visibility:
+                faults.hold(subqueue.queue, drafts)
+            messages = subqueue.queue.take(drafts)
+            count_as(request, "send", [message.size_bytes for message in messages])
 
+        count_as(request, "send", (len(payload),))
         await self._gate.perform(send)
         return web.Response(status=201)
 
@@ -128,12 +131,15 @@ class MessageService:
     async def receive(self, request: web.Request) -> web.Response:
         address = _address(request, 2)
         self._gate.admit(request, address.resource, Right.LISTEN)
+        count_as(request, "receive")
         timeout_s = _timeout(request)
         deletes = request.method == hdrs.METH_DELETE
         subqueue = await self._gate.perform(lambda namespace: _receivable(namespace, address))
         received = await receive_one(self._gate, subqueue, deletes, timeout_s)
         if received is None:
+            count_as(request, "empty-receive")
             return web.Response(status=204)
+        count_as(request, "receive", (len(received.payload),))
         message = Message(received.payload)
         lock = received.lock
         kept = lock.message if lock is not None else _kept_of(message)
@@ -163,11 +169,13 @@ class MessageService:
                 raise MessageNotFound("The message with this id and lock token does not exist.") from None
             _settlement(request.method, subqueue)(lock)
 
+        count_as(request, _SETTLEMENTS[request.method])
         await self._gate.perform(settle)
         return web.Response(status=200)
 
     def _error(self, error: ProtocolError, request: web.Request) -> web.Response:
         """An entity that is not there is gone, to this part of the service."""
+        count_refusal(request, error)
         status = _GONE if isinstance(error, NotFound) else error.http_status
         detail = self._gate.tracker.text(error.description, request.path)
         body = error_document(status, detail).encode()
@@ -243,44 +251,3 @@ def _kept_of(message: Message) -> BrokeredMessage:
         str(source) if isinstance(source, str) else None,
         None,
     )
-
-
-def _read_batch(body: bytes) -> list[bytes]:
-    try:
-        items = msgspec.json.decode(body)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise ArgumentError(f"the body must be a JSON array of messages: {error}") from None
-    if not isinstance(items, list) or not items:
-        raise ArgumentError("the body must be a JSON array of messages that is not empty")
-    if len(items) > MAX_MESSAGES_PER_BATCH:
-        raise ArgumentError(f"the batch has {len(items):,} messages; at most {MAX_MESSAGES_PER_BATCH:,} are allowed")
-    return [_read_item(number, item) for number, item in enumerate(items)]
-
-
-def _read_item(number: int, item: object) -> bytes:
-    if not isinstance(item, dict):
-        raise ArgumentError(f"message {number} of the batch must be an object, got {item!r:.80}")
-    text = item.get("Body", "")
-    if not isinstance(text, str):
-        raise ArgumentError(f"Body of message {number} must be a text, got {text!r:.80}")
-    body = text.encode()
-    is_base64 = item.get("IsBodyBase64", False)
-    if not isinstance(is_base64, bool):
-        raise ArgumentError(f"IsBodyBase64 of message {number} must be true or false, got {is_base64!r:.80}")
-    if is_base64:
-        try:
-            body = base64.b64decode(text, validate=True)
-        # Also for characters outside ASCII.
-        except ValueError:
-            raise ArgumentError(f"Body of message {number} is not base64") from None
-    broker = _object(f"BrokerProperties of message {number}", item.get("BrokerProperties"))
-    user = _object(f"UserProperties of message {number}", item.get("UserProperties"))
-    return message_bytes(body, None, broker, {name: plain_value(value) for name, value in user.items()})
-
-
-def _object(what: str, value: object) -> Mapping[str, object]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise ArgumentError(f"{what} must be an object, got {value!r:.80}")
-    return value

@@ -1,0 +1,206 @@
+"""`tandem hub`: create, list, show, update and delete event hubs of a running broker."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import typer
+
+from tandem.cli.entities import (
+    MANAGING_HELP,
+    Managed,
+    given_fields,
+    management,
+    moment_text,
+    print_done,
+    print_entities,
+    print_properties,
+)
+from tandem.cli.failure import CommandFailed
+from tandem.cli.options import AsJson, Connection, Status, UserMetadata
+from tandem.cli.output import neutral, print_json, print_table
+from tandem.management.client import EntityFields
+from tandem.management.sizes import parse_size_bytes
+
+__all__ = ["HubName", "app"]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    help=(
+        "Create, list, show, update and delete event hubs of a running broker; send events and read them.\n\n"
+        "An event hub is a stream in partitions. Nothing is ever taken from it: events stay until their retention "
+        f"ends, and everybody reads at a pace of their own.\n{MANAGING_HELP}"
+    ),
+)
+
+HubName = Annotated[str, typer.Argument(metavar="HUB", help="The name of the event hub; it may hold slashes.")]
+Retention = Annotated[str | None, typer.Option(metavar="TIME", help="How long events are kept.")]
+RetentionBytes = Annotated[
+    str | None,
+    typer.Option(metavar="SIZE", help="How much of each partition is kept: 500M, 10G, 1T, or none for no bound."),
+]
+MaxEventSize = Annotated[int | None, typer.Option("--max-event-size-in-kilobytes", help="Larger events are refused.")]
+
+# Of a list: heading and field.
+_COUNTS: Final = {"partitions": "partition_count", "events": "event_count", "bytes": "size_in_bytes"}
+
+_HEADINGS: Final = ("partition", "first", "next", "events", "bytes", "fill", "readers", "last event")
+_NUMBERS: Final = ("first", "next", "events", "bytes", "readers")
+
+# Characters. A bar that shows how full a partition is.
+_BAR_CHARACTERS: Final = 10
+
+
+@app.command("create")
+def create_hub(
+    name: HubName,
+    partitions: Annotated[int | None, typer.Option(metavar="N", help="How many there are, for good.")] = None,
+    retention: Retention = None,
+    retention_bytes: RetentionBytes = None,
+    consumer_groups: Annotated[
+        list[str] | None,
+        typer.Option("--consumer-group", metavar="GROUP", help="Beside $Default, many times if need be."),
+    ] = None,
+    max_event_size_in_kilobytes: MaxEventSize = None,
+    status: Status = None,
+    user_metadata: UserMetadata = None,
+    connection_string: Connection = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create an event hub.
+
+    What is not set is as in the cloud service: 16 partitions, and events of up to 1,024 KB that are kept for 7d.
+
+    \b
+    Examples:
+      tandem hub create telemetry
+      tandem hub create telemetry --partitions 4 --retention 7d --retention-bytes 10G
+      tandem hub create clicks --consumer-group dashboards --consumer-group billing
+    """
+    fields = given_fields(
+        partition_count=partitions,
+        retention=retention,
+        consumer_groups=consumer_groups,
+        max_event_size_in_kilobytes=max_event_size_in_kilobytes,
+        status=status,
+        user_metadata=user_metadata,
+    )
+    hub = Managed("hub", name)
+    created = hub.create({**fields, **_size_fields(retention_bytes)}, connection_string)
+    print_done(f"created the {hub.title}", created, as_json)
+
+
+@app.command("update")
+def update_hub(
+    name: HubName,
+    retention: Retention = None,
+    retention_bytes: RetentionBytes = None,
+    added: Annotated[
+        list[str] | None, typer.Option("--add-consumer-group", metavar="GROUP", help="One more, many times if need be.")
+    ] = None,
+    removed: Annotated[
+        list[str] | None,
+        typer.Option("--delete-consumer-group", metavar="GROUP", help="One less; its readers are disconnected."),
+    ] = None,
+    max_event_size_in_kilobytes: MaxEventSize = None,
+    status: Status = None,
+    user_metadata: UserMetadata = None,
+    connection_string: Connection = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change settings of an event hub; those that are not named stay as they are.
+
+    \b
+    Examples:
+      tandem hub update telemetry --retention 30d --retention-bytes none
+      tandem hub update telemetry --add-consumer-group billing
+      tandem hub update telemetry --status SendDisabled
+      tandem hub update '$operations' --retention 1d
+    """
+    fields = given_fields(
+        retention=retention,
+        max_event_size_in_kilobytes=max_event_size_in_kilobytes,
+        status=status,
+        user_metadata=user_metadata,
+    )
+    fields.update(_size_fields(retention_bytes))
+    hub = Managed("hub", name)
+    if not fields and not added and not removed:
+        raise CommandFailed(f"nothing to change about {name!r}: name a setting, such as --retention 30d")
+    with management(connection_string, "hub") as client:
+        for group in added or []:
+            client.hub(name).create_consumer_group(group)
+        for group in removed or []:
+            client.hub(name).delete_consumer_group(group)
+        updated = client.hubs.update(name, fields)
+    print_done(f"updated the {hub.title}", updated, as_json)
+
+
+@app.command("list")
+def list_hubs(
+    has_operations: Annotated[
+        bool, typer.Option("--all", help="With $operations, in which the broker writes down what it does.")
+    ] = False,
+    connection_string: Connection = None,
+    as_json: AsJson = False,
+) -> None:
+    """List all event hubs with the events they hold."""
+    with management(connection_string, "hub") as client:
+        hubs = list(client.hubs.list_all("all=true" if has_operations else ""))
+    print_entities("hub", hubs, _COUNTS, as_json, "tandem hub create HUB")
+
+
+@app.command("show")
+def show_hub(name: HubName, connection_string: Connection = None, as_json: AsJson = False) -> None:
+    """Show the settings of an event hub, its counts and times, and how far its partitions have come.
+
+    The bar shows how much of its retention in bytes a partition has filled or, without one, how large it is beside the
+    largest.
+    """
+    with management(connection_string, "hub") as client:
+        hub = client.hubs.show(name)
+        partitions: list[EntityFields] = client.hub(name).positions()["partitions"]
+    if as_json:
+        print_json({**hub, "partitions": partitions})
+        return
+    print_properties({**hub, "consumer_groups": ", ".join(hub["consumer_groups"])}, as_json=False)
+    typer.echo()
+    _print_partitions(partitions, hub["retention_bytes"])
+
+
+@app.command("delete")
+def delete_hub(name: HubName, connection_string: Connection = None, as_json: AsJson = False) -> None:
+    """Delete an event hub and every event in it."""
+    Managed("hub", name).delete(connection_string, as_json)
+
+
+def _size_fields(retention_bytes: str | None) -> EntityFields:
+    if retention_bytes is None:
+        return {}
+    return {"retention_bytes": parse_size_bytes(retention_bytes, "--retention-bytes")}
+
+
+def _print_partitions(partitions: list[EntityFields], retention_bytes: int | None) -> None:
+    full_bytes = retention_bytes or max(one["size_in_bytes"] for one in partitions)
+    print_table(_HEADINGS, [_row(one, full_bytes) for one in partitions], _NUMBERS, ("partition", "fill", "last event"))
+
+
+def _row(partition: dict[str, Any], full_bytes: int) -> tuple[str, ...]:
+    first, behind = partition["begin_sequence_number"], partition["next_sequence_number"]
+    at_ms = partition["last_enqueued_at_ms"]
+    return (
+        neutral(partition["partition"]),
+        f"{first:,}",
+        f"{behind:,}",
+        f"{behind - first:,}",
+        f"{partition['size_in_bytes']:,}",
+        _bar(partition["size_in_bytes"], full_bytes),
+        f"{partition['receiver_count']:,}",
+        "-" if at_ms is None else moment_text(at_ms),
+    )
+
+
+def _bar(size_bytes: int, full_bytes: int) -> str:
+    filled = min(_BAR_CHARACTERS, -(-size_bytes * _BAR_CHARACTERS // full_bytes)) if full_bytes else 0
+    return "█" * filled + "░" * (_BAR_CHARACTERS - filled)

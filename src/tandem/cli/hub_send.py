@@ -1,0 +1,57 @@
+"""`tandem hub send`: events to a hub, or to one of its partitions."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tandem.cli.entities import print_done
+from tandem.cli.failure import CommandFailed
+from tandem.cli.hub import HubName, app
+from tandem.cli.options import AsJson, BodyFile, Connection, MessageProperties, read_body
+from tandem.cli.send import send_all, user_properties
+
+__all__ = ["app", "send_events"]
+
+
+@app.command("send")
+def send_events(
+    hub: HubName,
+    body: Annotated[str | None, typer.Argument(metavar="[BODY]", help="The body, a text.", show_default=False)] = None,
+    file: BodyFile = None,
+    count: Annotated[int, typer.Option(help="Send that many of them.", min=1, max=10_000_000)] = 1,
+    key: Annotated[str | None, typer.Option(help="Events of one key are in one partition, in order.")] = None,
+    partition: Annotated[
+        str | None, typer.Option(metavar="P", help="Send to this one.", show_default="by the key, or in turn")
+    ] = None,
+    properties: MessageProperties = None,
+    content_type: Annotated[str | None, typer.Option(help="Such as application/json.")] = None,
+    connection_string: Connection = None,
+    as_json: AsJson = False,
+) -> None:
+    """Send an event to an event hub.
+
+    The command ends when the broker has the event on disk.
+
+    \b
+    Examples:
+      tandem hub send telemetry '{"celsius": 21.5}' --key kitchen
+      tandem hub send telemetry --file reading.json --content-type application/json --property floor:int=2
+      tandem hub send telemetry tick --partition 0 --count 1000
+    """
+    from tandem.amqp.message import Properties, encode_message
+
+    if key is not None and partition is not None:
+        raise CommandFailed("one of --key and --partition at a time: a key chooses the partition")
+    event = encode_message(
+        message_annotations=None if key is None else {"x-opt-partition-key": key},
+        properties=None if content_type is None else Properties(content_type=content_type),
+        application_properties=user_properties(properties or []) or None,
+        data=read_body(body, file, "a body"),
+    )
+    address = hub if partition is None else f"{hub}/Partitions/{partition}"
+    send_all(address, lambda: event, count, connection_string, as_json, "hub")
+    several = f"{count:,} events" if count > 1 else "1 event"
+    sent = {"hub": hub, "partition": partition, "partition_key": key, "count": count}
+    print_done(f"sent {several} to {address}", sent, as_json)

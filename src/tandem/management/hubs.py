@@ -1,0 +1,96 @@
+"""Event hubs over HTTP."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final
+
+from aiohttp import web
+
+from tandem.engine.hubs.description import OPERATIONS_HUB, EventHubDescription
+from tandem.engine.hubs.hub import EventHub
+from tandem.engine.namespace import Namespace
+from tandem.errors import ArgumentError, NotAllowed
+from tandem.management.answers import json_answer
+from tandem.management.handlers import Fields, Handlers, Names
+from tandem.management.requests import is_asked_for, read_page
+
+__all__ = ["HubHandlers", "incarnation_of", "new_hub", "own_hubs", "update_hub"]
+
+# What users may choose about the hub that the broker itself fills.
+_CHOSEN_OF_OPERATIONS: Final = ("retention_ms", "retention_bytes", "consumer_groups")
+
+
+class HubHandlers(Handlers[EventHub]):
+    """`/$api/v1/hubs`"""
+
+    plural: ClassVar[str] = "hubs"
+
+    async def list_all(self, request: web.Request) -> web.Response:
+        """Without the broker's own, unless `all` asks for it."""
+        names = self._admit(request, None)
+        page = read_page(request)
+        has_operations = is_asked_for(request, "all")
+
+        def read(namespace: Namespace) -> list[Fields]:
+            hubs = namespace.hubs.all if has_operations else self.all(namespace, names)
+            return [self.fields(hub) for hub in hubs[page]]
+
+        return json_answer({self.plural: await self._gate.perform(read)})
+
+    def all(self, namespace: Namespace, names: Names) -> list[EventHub]:
+        return own_hubs(namespace)
+
+    def find(self, namespace: Namespace, names: Names) -> EventHub:
+        return namespace.hubs.get(names["name"])
+
+    def make(self, namespace: Namespace, names: Names, fields: Fields) -> EventHub:
+        return namespace.hubs.create(new_hub({**fields, **names}))
+
+    def change(self, namespace: Namespace, entity: EventHub, fields: Fields) -> EventHub:
+        update_hub(namespace, entity, fields)
+        return entity
+
+    def remove(self, namespace: Namespace, entity: EventHub) -> None:
+        if entity.name == OPERATIONS_HUB:
+            raise NotAllowed(f"'{entity.name}' cannot be deleted: the broker writes down in it what it does.")
+        namespace.hubs.delete(entity)
+
+    def fields(self, entity: EventHub) -> Fields:
+        """Without its partitions, of which there may be many: they have a path of their own."""
+        return {
+            **entity.description.to_fields(),
+            "incarnation": incarnation_of(entity),
+            "event_count": sum(one.next_sequence_number - one.begin_sequence_number for one in entity.partitions),
+            "size_in_bytes": entity.size_bytes,
+            "created_at_ms": entity.created_at_ms,
+            "updated_at_ms": entity.updated_at_ms,
+        }
+
+
+def own_hubs(namespace: Namespace) -> list[EventHub]:
+    """Those that users made, in the order of their names."""
+    return [hub for hub in namespace.hubs.all if hub.name != OPERATIONS_HUB]
+
+
+def incarnation_of(hub: EventHub) -> str:
+    """What tells a hub from one that had its name before: positions are good for one incarnation only."""
+    return str(hub.number)
+
+
+def new_hub(fields: Fields) -> EventHubDescription:
+    """The description of a hub that a user wants to have."""
+    name = fields.get("name")
+    if isinstance(name, str) and name.lower() == OPERATIONS_HUB:
+        raise ArgumentError(f"name {name!r} is that of a hub which only the broker makes: choose another one")
+    return EventHubDescription.from_fields(fields)
+
+
+def update_hub(namespace: Namespace, hub: EventHub, fields: Fields) -> None:
+    """Change these properties; the others stay."""
+    if hub.name == OPERATIONS_HUB:
+        for field in fields:
+            if field not in _CHOSEN_OF_OPERATIONS:
+                raise NotAllowed(
+                    f"{field} of '{hub.name}' cannot be changed; what can be is {', '.join(_CHOSEN_OF_OPERATIONS)}"
+                )
+    namespace.hubs.update(hub, EventHubDescription.from_fields({**hub.description.to_fields(), **fields}))
