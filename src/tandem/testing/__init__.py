@@ -2,6 +2,7 @@
 
 bus       a broker inside the test's own process, with a clock to move and faults to set; the pytest plugin's
 broker    a broker as a child process, to be killed and started again
+chaos     a TCP proxy that delays, stalls, splits, cuts and resets
 relay     queues in memory behind an AMQP port, for tests of AMQP clients
 disk      a disk that fails on purpose
 plugin    what pytest loads, in every project that has Tandem installed: so nothing is imported here before it is used
@@ -16,15 +17,17 @@ if TYPE_CHECKING:
     from tandem.testing.broker import Broker, BrokerFailed
     from tandem.testing.bus import Bus
     from tandem.testing.bus_message import BusMessage
+    from tandem.testing.chaos import ChaosProxy
     from tandem.testing.relay import Relay, RelayQueue
 
-__all__ = ["Broker", "BrokerFailed", "Bus", "BusMessage", "Relay", "RelayQueue"]
+__all__ = ["Broker", "BrokerFailed", "Bus", "BusMessage", "ChaosProxy", "Relay", "RelayQueue"]
 
 _MODULES: Final = {
     "Broker": "broker",
     "BrokerFailed": "broker",
     "Bus": "bus",
     "BusMessage": "bus_message",
+    "ChaosProxy": "chaos",
     "Relay": "relay",
     "RelayQueue": "relay",
 }

@@ -325,6 +325,31 @@ class Broker:
         ]
         return subscriptions
 
+    # --- event hubs, by the JSON API ------------------------------------------------------------------------
+
+    def create_hub(self, name: str, **fields: Any) -> dict[str, Any]:
+        """Create an event hub with these settings, such as `partition_count`, and return it."""
+        return self.request("PUT", _path("hubs", name), fields)
+
+    def update_hub(self, name: str, **fields: Any) -> dict[str, Any]:
+        return self.request("PATCH", _path("hubs", name), fields)
+
+    def hub(self, name: str) -> dict[str, Any]:
+        """The settings and the counts of an event hub."""
+        return self.request("GET", _path("hubs", name))
+
+    def partitions(self, hub: str) -> list[dict[str, Any]]:
+        """How far the partitions of an event hub have come."""
+        partitions: list[dict[str, Any]] = self.request("GET", _path("hubs", hub, "partitions"))["partitions"]
+        return partitions
+
+    def delete_hub(self, name: str) -> None:
+        """With its events."""
+        self.request("DELETE", _path("hubs", name))
+
+    def hubs(self) -> list[dict[str, Any]]:
+        return self._list("hubs")
+
     # --- requests of the JSON API ---------------------------------------------------------------------------
 
     def _list(self, *parts: str) -> list[dict[str, Any]]:

@@ -20,32 +20,28 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
-from aiohttp import web
-
 from tandem.addresses import parse_address
-from tandem.auth import Right
-from tandem.auth.keys import ALL_RIGHTS
 from tandem.clock import SystemClock
+from tandem.driver.endpoint import Endpoint
 from tandem.driver.loop import new_event_loop
 from tandem.engine.description import QueueDescription
 from tandem.engine.namespace import Namespace
-from tandem.engine.queue import Queue
 from tandem.engine.subqueue import SubQueue
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic_description import TopicDescription
-from tandem.errors import DetachForced, ProtocolError, ServerBusy, StateError, UsageError
+from tandem.errors import ProtocolError, ServerBusy, StateError, UsageError
 from tandem.management.api import add_routes
 from tandem.management.connection_string import ConnectionString
 from tandem.management.rule_lists import read_rules
 from tandem.server.broker import Broker, BrokerSettings
-from tandem.server.faults import Fault, Faults
+from tandem.server.faults import Fault, FaultKind, FaultSettings
 from tandem.testing.broker import BrokerFailed
 from tandem.testing.bus_message import BusMessage, encode_bus_message
 from tandem.testing.cleaning import Kept, clean, take_stock, turn_back
@@ -69,6 +65,9 @@ MIN_MEMORY_BYTES: Final = 268_435_456
 # Stops. Moving the clock stops at each moment at which something is due, so that things happen in their order; but
 # what is due every few seconds for a week does not make it stop more often than this.
 MAX_STOPS: Final = 1_000
+
+# These end connections that are open.
+_DROPPING: Final = frozenset({FaultKind.DROP_CONNECTIONS, FaultKind.REFUSE_EVERYTHING})
 
 
 class Bus:
@@ -126,13 +125,14 @@ class Bus:
     async def _serve(self, is_ready: Future[None]) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
-        settings = BrokerSettings(self._folder, host=HOST, port=0, http_port=0, is_dev=True, clock=self._virtual_clock)
+        settings = BrokerSettings(
+            self._folder, host=HOST, port=0, http_port=0, is_dev=True, allows_faults=True, clock=self._virtual_clock
+        )
         broker = self._broker = Broker(settings)
         # Clients date their tokens by the clock of the machine, which nobody moves.
         system_clock = SystemClock()
         broker.directory.default.services.clock = system_clock
         add_routes(broker, system_clock)
-        broker.http.middlewares.append(self._refuse_http)
         try:
             await broker.start()
             is_ready.set_result(None)
@@ -262,7 +262,7 @@ class Bus:
             goal_ms = clock.ahead_ms + by_ms
             least_ms = max(1, by_ms // MAX_STOPS)
             while clock.ahead_ms < goal_ms:
-                due_in_ms = broker.namespace.next_deadline_ms() - clock.now_ms()
+                due_in_ms = broker.runner.next_deadline_ms() - clock.now_ms()
                 clock.ahead_ms = min(goal_ms, clock.ahead_ms + max(due_in_ms, least_ms))
                 await _settle(broker)
 
@@ -270,19 +270,19 @@ class Bus:
 
     def break_sends(self, entity: str | None = None, error: type[ProtocolError] = ServerBusy) -> Outage:
         """Refuse what clients send or schedule, to one entity or to all."""
-        return self._break(Outage(self, Fault(Right.SEND, entity, error)))
+        return self._break(FaultSettings(FaultKind.REFUSE_SENDS, entity, error))
 
     def break_receives(self, entity: str | None = None, error: type[ProtocolError] = ServerBusy) -> Outage:
         """Send receivers away and let none come, at one entity or at all; a topic with its subscriptions."""
-        return self._break(Outage(self, Fault(Right.LISTEN, entity, error)))
+        return self._break(FaultSettings(FaultKind.REFUSE_RECEIVES, entity, error))
 
     def break_management(self, entity: str | None = None, error: type[ProtocolError] = ServerBusy) -> Outage:
         """Refuse whatever manages entities: administration clients, the JSON API, rules over AMQP. Messages flow."""
-        return self._break(Outage(self, Fault(Right.MANAGE, entity, error)))
+        return self._break(FaultSettings(FaultKind.REFUSE_MANAGEMENT, entity, error))
 
     def break_everything(self, error: type[ProtocolError] = ServerBusy) -> Outage:
         """Drop every connection, and refuse whatever clients ask for when they come back, over AMQP or HTTP."""
-        return self._break(Outage(self, Fault(ALL_RIGHTS, None, error)))
+        return self._break(FaultSettings(FaultKind.REFUSE_EVERYTHING, None, error))
 
     def restore(self) -> None:
         """Mend all that was broken."""
@@ -293,42 +293,36 @@ class Bus:
         """End every AMQP connection without a word, as a network does. Clients can connect again at once."""
         self._call(_drop_connections)
 
-    def _break(self, outage: Outage) -> Outage:
-        fault = outage.fault
+    def inject(self, settings: FaultSettings) -> Outage:
+        """Any fault that `tandem fault` knows, such as a stall, a timeout or delayed visibility."""
+        return self._break(settings)
 
-        async def work(broker: Broker) -> None:
-            if fault.entity is not None and broker.namespace.find_any(fault.entity) is None:
-                raise UsageError(f"there is no entity {fault.entity!r} to break: create it first")
-            self._outages.append(outage)
-            self._set_faults(broker)
-            if Right.LISTEN in fault.rights:
-                await broker.perform(lambda namespace: _send_receivers_away(namespace, fault))
-            if fault.rights == ALL_RIGHTS:
-                await _drop_connections(broker)
+    def _break(self, settings: FaultSettings) -> Outage:
+        async def work(broker: Broker) -> Fault:
+            entity = settings.entity
+            if entity is not None and not _exists(broker.namespace, entity):
+                raise UsageError(f"there is no entity {entity!r} to break: create it first")
+            endpoints = broker.endpoints if settings.kind in _DROPPING else frozenset()
+            fault = broker.directory.default.services.fault_desk.inject(settings)
+            # What is told to clients is on its way, and connections that were dropped are gone.
+            await broker.perform(lambda _: None)
+            await _lost(endpoints)
+            return fault
 
-        self._call(work)
+        outage = Outage(self, self._call(work))
+        self._outages.append(outage)
         return outage
 
     def _mend(self, outage: Outage) -> None:
         async def work(broker: Broker) -> None:
-            if outage in self._outages:
-                self._outages.remove(outage)
-            self._set_faults(broker)
+            desk = broker.directory.default.services.fault_desk
+            if outage.fault in list(desk):
+                desk.clear(outage.fault)
+                await broker.perform(lambda _: None)
 
         self._call(work)
-
-    def _set_faults(self, broker: Broker) -> None:
-        faults = [outage.fault for outage in self._outages]
-        broker.directory.default.services.faults = Faults(faults) if faults else None
-
-    @web.middleware
-    async def _refuse_http(
-        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
-    ) -> web.StreamResponse:
-        for outage in self._outages:
-            if outage.fault.rights == ALL_RIGHTS:
-                outage.fault.raise_error(request.path)
-        return await handler(request)
+        if outage in self._outages:
+            self._outages.remove(outage)
 
     # --- from one test to the next --------------------------------------------------------------------------
 
@@ -404,28 +398,22 @@ async def _settle(broker: Broker) -> None:
     for _ in range(MAX_STOPS):
         broker.runner.wake()
         await broker.runner.quiet()
-        if broker.namespace.next_deadline_ms() > broker.namespace.now_ms:
+        if broker.runner.next_deadline_ms() > broker.namespace.now_ms:
             return
 
 
-def _send_receivers_away(namespace: Namespace, fault: Fault) -> None:
-    """In the way that every client understands as "come back". Then it meets the fault."""
-    for queue in _entities(namespace):
-        if fault.covers(queue):
-            for subqueue in queue.subqueues():
-                subqueue.close_all_consumers(DetachForced(f"'{queue.name}' is broken on purpose."))
-
-
-def _entities(namespace: Namespace) -> list[Queue]:
-    topics = namespace.topics
-    subscriptions: list[Queue] = [one for topic in topics for one in topic.subscriptions.values()]
-    return [*namespace.queues, *topics, *subscriptions]
+def _exists(namespace: Namespace, entity: str) -> bool:
+    return namespace.find_any(entity) is not None or namespace.hubs.find(entity) is not None
 
 
 async def _drop_connections(broker: Broker) -> None:
     endpoints = broker.endpoints
     for endpoint in endpoints:
         endpoint.abort()
+    await _lost(endpoints)
+
+
+async def _lost(endpoints: Collection[Endpoint]) -> None:
     await asyncio.gather(*[asyncio.shield(endpoint.lost) for endpoint in endpoints])
 
 
