@@ -100,7 +100,10 @@ def test_bench_queue_measures_latency_connections_and_entities(tmp_path: Path) -
 
 @pytest.mark.parametrize(
     "option, value, allowed",
-    [("--only", "speed", "rates, latency, backlog, connections, entities"), ("--against", "kafka", "classic, quorum")],
+    [
+        ("--only", "speed", "rates, latency, backlog, connections, entities, operations"),
+        ("--against", "kafka", "classic, quorum"),
+    ],
 )
 def test_a_word_that_is_not_known_is_one_clear_line(option: str, value: str, allowed: str, tmp_path: Path) -> None:
     run = tandem("bench", "queue", option, value, folder=tmp_path)

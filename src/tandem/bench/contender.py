@@ -28,6 +28,7 @@ __all__ = [
     "TandemBroker",
     "run_job",
     "run_load_generator",
+    "run_program",
     "started_contenders",
     "tandem_broker",
 ]
@@ -114,9 +115,12 @@ def _queue_name(queue_type: str, queue: str) -> str:
 
 
 @contextlib.contextmanager
-def tandem_broker(queues: Sequence[str]) -> Iterator[TandemBroker]:
-    """A Tandem over an empty temporary folder."""
-    with tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder, Broker(Path(folder)) as broker:
+def tandem_broker(queues: Sequence[str], *arguments: str) -> Iterator[TandemBroker]:
+    """A Tandem over an empty temporary folder, with further arguments of `tandem serve`."""
+    with (
+        tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder,
+        Broker(Path(folder), arguments=("--dev", *arguments)) as broker,
+    ):
         yield TandemBroker(broker, queues)
 
 
@@ -140,7 +144,12 @@ def started_contenders(
 
 def run_job(job: Job) -> dict[str, float]:
     """One job of our own load generator, in a process of its own, to its end."""
-    command = [sys.executable, "-m", "tandem.bench.traffic", msgspec.json.encode(job).decode()]
+    return run_program("tandem.bench.traffic", job)
+
+
+def run_program(module: str, job: msgspec.Struct) -> dict[str, float]:
+    """A module that takes its job as JSON and prints figures, in a process of its own, to its end."""
+    command = [sys.executable, "-m", module, msgspec.json.encode(job).decode()]
     finished = _finished(command, None)
     figures: dict[str, float] = msgspec.json.decode(finished, type=dict[str, float])
     return figures

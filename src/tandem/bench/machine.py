@@ -22,6 +22,9 @@ from tandem.errors import TandemError
 __all__ = [
     "MemoryUnknown",
     "allow_open_files",
+    "anonymous_bytes",
+    "child_pids",
+    "cpu_seconds",
     "describe",
     "fdatasync_latency",
     "loopback_latency",
@@ -36,7 +39,7 @@ ANSWER_BYTES: Final = 32
 
 
 class MemoryUnknown(TandemError):
-    """The memory of another process can be read on Linux only, from /proc."""
+    """Memory and CPU time of another process can be read on Linux only, from /proc."""
 
 
 def describe() -> str:
@@ -105,6 +108,11 @@ def peak_resident_bytes(pid: int) -> int:
     return _memory_bytes(pid, "VmHWM:")
 
 
+def anonymous_bytes(pid: int) -> int:
+    """Physical memory that a process holds, without what is mapped of files."""
+    return _memory_bytes(pid, "RssAnon:")
+
+
 def _memory_bytes(pid: int, field: str) -> int:
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
@@ -112,6 +120,23 @@ def _memory_bytes(pid: int, field: str) -> int:
         raise MemoryUnknown(f"the memory of process {pid} cannot be read: there is no /proc/{pid}/status") from None
     # VmRSS:     12345 kB
     return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith(field))
+
+
+def cpu_seconds(pid: int) -> float:
+    """What all threads of a process have had of the cores so far."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        raise MemoryUnknown(f"the CPU time of process {pid} cannot be read: there is no /proc/{pid}/stat") from None
+    # pid (command) state ... utime stime: the 14th and 15th. The command may hold blanks, so the last bracket ends it.
+    fields = stat.rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def child_pids(pid: int) -> list[int]:
+    """The processes that a process has started, by any of its threads."""
+    found = Path(f"/proc/{pid}/task").glob("*/children")
+    return [int(child) for children in found for child in children.read_text().split()]
 
 
 def allow_open_files(count: int) -> None:

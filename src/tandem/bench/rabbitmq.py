@@ -12,7 +12,6 @@ import json
 import os
 import selectors
 import shutil
-import signal
 import socket
 import subprocess
 import tempfile
@@ -23,11 +22,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tandem.bench.process import HOST, end_process, free_ports
 from tandem.errors import TandemError
 
 __all__ = ["CLASSIC", "QUORUM", "RabbitMq", "RabbitMqFailed", "installed_rabbitmq", "running_rabbitmq"]
 
-HOST: Final = "127.0.0.1"
 USER: Final = "guest"
 PASSWORD: Final = "guest"  # noqa: S105 - of a broker that lives on loopback for as long as the benchmark
 
@@ -41,7 +40,7 @@ SERVER_SCRIPT: Final = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 
 # Seven to eleven seconds on two cores that others use too.
 START_LIMIT_S: Final = 50.0
-STOP_LIMIT_S: Final = 10.0
+ANSWER_LIMIT_S: Final = 10.0
 
 _SASL_HEADER: Final = b"AMQP\x03\x01\x00\x00"
 # What the broker prints when its listeners are open: "... completed with 3 plugins."
@@ -90,7 +89,7 @@ def running_rabbitmq(server_script: Path, queues: Mapping[str, str]) -> Iterator
     """Start a broker with these durable queues (name to type), hand it out when it accepts AMQP 1.0 connections, and
     end all its processes afterwards."""
     started = time.monotonic()
-    amqp_port, epmd_port, distribution_port = _free_ports(3)
+    amqp_port, epmd_port, distribution_port = free_ports(3)
     # Not below a folder of the caller: Erlang's paths are long and the cookie wants a folder nobody else can read.
     with contextlib.ExitStack() as cleanup:
         folder = Path(tempfile.mkdtemp(prefix="tandem-rabbitmq-"))
@@ -105,7 +104,7 @@ def running_rabbitmq(server_script: Path, queues: Mapping[str, str]) -> Iterator
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        cleanup.callback(_end, epmd)
+        cleanup.callback(end_process, epmd)
         broker = subprocess.Popen(
             [server_script],
             cwd=folder,
@@ -115,7 +114,7 @@ def running_rabbitmq(server_script: Path, queues: Mapping[str, str]) -> Iterator
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        cleanup.callback(_end, broker)
+        cleanup.callback(end_process, broker)
         _wait_until_started(broker, folder, started + START_LIMIT_S)
         _require_amqp_1_0(amqp_port)
         yield RabbitMq(amqp_port, broker.pid, start_seconds=time.monotonic() - started)
@@ -173,13 +172,6 @@ def _definitions(queues: Mapping[str, str]) -> dict[str, object]:
     }
 
 
-def _free_ports(count: int) -> list[int]:
-    """Ports that are free now. All are held until all are chosen, so that they differ."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.create_server((HOST, 0))) for _ in range(count)]
-        return [listener.getsockname()[1] for listener in sockets]
-
-
 def _wait_until_started(broker: subprocess.Popen[bytes], folder: Path, deadline: float) -> None:
     assert broker.stdout is not None
     output = b""
@@ -197,39 +189,8 @@ def _wait_until_started(broker: subprocess.Popen[bytes], folder: Path, deadline:
 
 def _require_amqp_1_0(port: int) -> None:
     """The plugin answers the header of AMQP 1.0's SASL layer with the same; a broker without it offers AMQP 0-9-1."""
-    with socket.create_connection((HOST, port), timeout=STOP_LIMIT_S) as connection:
+    with socket.create_connection((HOST, port), timeout=ANSWER_LIMIT_S) as connection:
         connection.sendall(_SASL_HEADER)
         answer = connection.recv(len(_SASL_HEADER), socket.MSG_WAITALL)
     if answer != _SASL_HEADER:
         raise RabbitMqFailed(f"RabbitMQ does not speak AMQP 1.0, it answered {answer!r}")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process and its descendants, gently if it takes the hint."""
-    # The runtime's helpers have process groups of their own and may outlive it, so they are named while it lives.
-    family = _descendants(process.pid)
-    process.terminate()
-    try:
-        process.wait(STOP_LIMIT_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait(STOP_LIMIT_S)
-    for pid in family:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    if process.stdout is not None:
-        process.stdout.close()
-
-
-def _descendants(ancestor: int) -> list[int]:
-    """All children of a process and theirs, parents first."""
-    children: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            # pid (command) state parent ...: the command may hold blanks and brackets, so the last bracket ends it.
-            parent = int(stat.read_text().rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(stat.parent.name))
-    found = [ancestor]
-    for pid in found:
-        found.extend(children.get(pid, ()))
-    return found[1:]

@@ -9,9 +9,10 @@ import msgspec
 from rich.table import Table
 
 from tandem.bench.contender import TANDEM
+from tandem.bench.operations import METERED
 from tandem.bench.plot import Bars, Lines, draw
 
-__all__ = ["Figures", "figures_as_json", "picture", "tables"]
+__all__ = ["Figures", "picture", "tables"]
 
 _RATE_NAMES = {
     "send": "sends/s",
@@ -60,10 +61,9 @@ class Figures(msgspec.Struct, kw_only=True, omit_defaults=True):
     connections: dict[str, dict[int, float]] = {}
     entities: dict[str, dict[int, float]] = {}
     idle_connections: dict[str, float] = {}
-
-
-def figures_as_json(figures: Figures) -> str:
-    return msgspec.json.format(msgspec.json.encode(figures), indent=2).decode() + "\n"
+    # Sends per second with and without metering, a figure per turn; and the median of the turns' ratios.
+    operations: dict[str, list[float]] = {}
+    operations_ratio: float | None = None
 
 
 def tables(figures: Figures) -> Iterator[Table]:
@@ -79,6 +79,8 @@ def tables(figures: Figures) -> Iterator[Table]:
         yield _counted_table("Both at once, messages/s, by queues", figures.entities)
     if figures.idle_connections:
         yield _idle_table(figures.idle_connections)
+    if figures.operations:
+        yield _operations_table(figures)
 
 
 def _rates_table(figures: Figures) -> Table:
@@ -157,6 +159,15 @@ def _idle_table(idle: Mapping[str, float]) -> Table:
     return table
 
 
+def _operations_table(figures: Figures) -> Table:
+    turns = len(figures.operations[METERED])
+    table = Table(title=f"What metering costs: sends/s, {turns} turns each", show_header=False)
+    for name, rates in figures.operations.items():
+        table.add_row(name, f"{median(rates):,.0f}")
+    table.add_row("ratio, turn by turn", f"{figures.operations_ratio:.3f} ×")
+    return table
+
+
 def picture(figures: Figures) -> str:
     """An SVG with a panel for each part that was measured."""
     panels: list[Bars | Lines] = []
@@ -184,6 +195,9 @@ def picture(figures: Figures) -> str:
             counts = list(next(iter(rates.values())))
             lines = {_brief(name): list(by_count.values()) for name, by_count in rates.items()}
             panels.append(Lines(f"Both at once per second, by {title}", counts, lines))
+    if figures.operations:
+        sends = {name: [median(rates)] for name, rates in figures.operations.items()}
+        panels.append(Bars("Sends per second, with and without metering", ["send"], sends))
     names = _all_names(figures.rates or figures.connections or figures.entities or [TANDEM])
     return draw(f"Durable queues, {figures.body_bytes} byte messages: {names}", panels)
 

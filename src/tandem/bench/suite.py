@@ -12,13 +12,16 @@ import tandem
 from tandem.bench import machine
 from tandem.bench.backlog import BACKLOGS, FULL_BACKLOGS, measure_backlog
 from tandem.bench.contender import PEER_TYPES, started_contenders
+from tandem.bench.operations import measure_operations, operation_steps
 from tandem.bench.queue import QueueBenchmark, ratios
 from tandem.bench.report import Figures
 from tandem.errors import ConfigurationError
 
-__all__ = ["Choice", "measure_queues"]
+__all__ = ["Choice", "measure_queues", "words"]
 
-PARTS: Final = ("rates", "latency", "backlog", "connections", "entities")
+PARTS: Final = ("rates", "latency", "backlog", "connections", "entities", "operations")
+# Those that have brokers of their own.
+APART: Final = {"backlog", "operations"}
 
 # Connections. What the service allows a client on one namespace, and a sample of it that takes a second.
 IDLE_CONNECTIONS: Final = 500
@@ -52,17 +55,18 @@ class Choice:
         is_full: bool,
     ) -> Choice:
         """`only` and `against` are words with commas between; a word that means nothing is a `ConfigurationError`."""
-        parts = _words("--only", only, PARTS)
-        peer_types = () if against == "none" else _words("--against", against, PEER_TYPES)
+        parts = words("--only", only, PARTS)
+        peer_types = () if against == "none" else words("--against", against, PEER_TYPES)
         return Choice(messages, body_bytes, rounds, load_generator, parts, peer_types, is_full)
 
 
-def _words(option: str, text: str, allowed: tuple[str, ...]) -> tuple[str, ...]:
-    words = tuple(word.strip() for word in text.split(","))
-    for word in words:
+def words(option: str, text: str, allowed: tuple[str, ...]) -> tuple[str, ...]:
+    """Words with commas between; one that is not allowed is a `ConfigurationError`."""
+    given = tuple(word.strip() for word in text.split(","))
+    for word in given:
         if word not in allowed:
             raise ConfigurationError(f"{option} {word!r} is not one of {', '.join(allowed)}")
-    return words
+    return given
 
 
 def measure_queues(choice: Choice, progress: Progress) -> Figures:
@@ -82,14 +86,21 @@ def measure_queues(choice: Choice, progress: Progress) -> Figures:
         progress.update(task, advance=1, description=what)
 
     backlogs = FULL_BACKLOGS if choice.is_full else BACKLOGS
-    if set(choice.parts) - {"backlog"}:
+    apart = STEPS_PER_BACKLOG * len(backlogs) * ("backlog" in choice.parts)
+    apart += operation_steps(choice.rounds) * ("operations" in choice.parts)
+    progress.update(task, total=apart)
+    if set(choice.parts) - APART:
         with started_contenders(choice.peer_types, QueueBenchmark.queues, progress.console.print) as contenders:
             benchmark = QueueBenchmark(contenders, choice.messages, choice.body_bytes, advance)
             steps = benchmark.step_count(choice.parts, choice.rounds, choice.load_generator)
-            progress.update(task, total=steps + ("backlog" in choice.parts) * STEPS_PER_BACKLOG * len(backlogs))
+            progress.update(task, total=steps + apart)
             _measure_side_by_side(benchmark, choice, figures)
     if "backlog" in choice.parts:
         figures.backlog = measure_backlog(backlogs, choice.body_bytes, advance)
+    if "operations" in choice.parts:
+        figures.operations, figures.operations_ratio = measure_operations(
+            choice.messages, choice.body_bytes, choice.rounds, advance
+        )
     return figures
 
 
