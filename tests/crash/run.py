@@ -1,4 +1,4 @@
-"""`python -m tests.crash.run --cycles 200`: kill, start again, account for every message.
+"""`python -m tests.crash.run --cycles 200 [--only hubs]`: kill, start again, account for every message or event.
 
 The seed decides when the broker is killed and what the producers send. What the threads of the clients do at that
 moment is up to the machine, so that a seed makes a run similar and not the same. The report is one JSON object; the
@@ -24,6 +24,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from tandem.testing import Broker
 from tests.crash.driver_workers import DriverConsumer, DriverProducer, TransactionProducer
+from tests.crash.hub_run import HubCrashTest
 from tests.crash.ledger import Ledger, OnceLedger, ScheduleLedger, SessionLedger, TransactionLedger
 from tests.crash.mortal import MortalBroker, Worker
 from tests.crash.sdk_workers import (
@@ -126,6 +127,11 @@ class CrashTest:
     @property
     def broken_count(self) -> int:
         return sum(count for ledger in self.accounts for count in ledger.broken_counts.values())
+
+    def said(self) -> str:
+        """How far it is, in a line."""
+        sends = f"{self.sdk_sends:,} sends by the SDK, {len(self.volume.acknowledged):,} more"
+        return f"{sends}, {self.broken_count} broken promises"
 
     def run(self, advance: Callable[[], None]) -> dict[str, Any]:
         """All cycles, the drain, and the report."""
@@ -248,6 +254,7 @@ def checked(data_dir: Path) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cycles", type=int, default=200)
+    parser.add_argument("--only", choices=("queues", "hubs"), default="queues", help="what is sent to")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--lock-duration-s", type=float, default=20.0)
     parser.add_argument("--json", type=Path, default=Path("build/crash.json"), help="the report; - prints it")
@@ -257,13 +264,16 @@ def main() -> int:
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with tempfile.TemporaryDirectory(prefix="tandem-crash-") as folder:
-        test = CrashTest(Path(folder), options.cycles, options.seed, options.lock_duration_s)
+        test: CrashTest | HubCrashTest
+        if options.only == "hubs":
+            test = HubCrashTest(Path(folder), options.cycles, options.seed)
+        else:
+            test = CrashTest(Path(folder), options.cycles, options.seed, options.lock_duration_s)
         with Progress(*columns, console=console) as progress:
             task = progress.add_task(f"seed {options.seed}", total=options.cycles)
 
             def advance() -> None:
-                said = f"{test.sdk_sends:,} sends by the SDK, {len(test.volume.acknowledged):,} more, "
-                progress.update(task, advance=1, description=f"{said}{test.broken_count} broken promises")
+                progress.update(task, advance=1, description=test.said())
 
             report = test.run(advance)
         report["store"] = checked(Path(folder))

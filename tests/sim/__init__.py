@@ -8,7 +8,11 @@ auditor        reads what the engine decides, as it decides it, and judges it ag
 arrivals       the part of the auditor that looks at new messages
 publishing     what a topic has to make of a message, subscription by subscription
 inspection     what must hold whenever the broker is at rest
+hub_books      the part of the ledger that is about event hubs
+hub_inspection what must hold of event hubs at rest, and what must be on disk
 clients        simulated clients: connections, receivers, transactions
+hub_readers    simulated readers of event hubs
+hubs           what clients do with event hubs
 actions        what clients do
 world          all of it together: one step after the other
 run            many seeds: python -m tests.sim.run

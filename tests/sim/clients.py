@@ -118,7 +118,7 @@ class Receiver:
 
     def _deliver(self, lock: Lock) -> None:
         world = self.world
-        lock.payload = b""
+        lock.take_parts()
         if not self.is_open:
             # Gone in the very turn in which the message was locked for it.
             entry = world.ledger.by_row.get(lock.message.row)

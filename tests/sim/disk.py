@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from tandem.engine.effects import Effects
 from tandem.engine.queries import EnqueuedBeforeQuery, Query
 from tandem.errors import StoreFailed
-from tandem.store.base import Recovered, Store, Written
+from tandem.store.base import Recovered, Store, Trimmed, Written
+from tandem.store.log.event_log import EventLog
+from tandem.store.log.log_limits import LogLimits
+from tandem.store.log.memory import MemoryLog
 from tandem.store.memory import MemoryStore
 from tandem.store.sqlite import SqliteStore
+from tests.sim.hub_inspection import judge_trimmed
 
 if TYPE_CHECKING:
     from tests.sim.world import World
 
 __all__ = ["MemoryPlatter", "Platter", "SimDisk", "SqlitePlatter"]
+
+
+# Segments are sealed by a process of their own, which knows another time than that of the simulation.
+_UNSEALED: Final = LogLimits(seal_bytes=1 << 40, seal_events=1 << 40, journal_bytes=1 << 40)
 
 
 class Platter(Protocol):
@@ -31,6 +39,12 @@ class Platter(Protocol):
 
     def bodies(self) -> dict[int, tuple[int, int, int]]:
         """The shared bodies by their number."""
+
+    def recorded(self) -> Recovered:
+        """What a start would find, of a store that is in use. Its events are not looked at."""
+
+    def event_bytes(self, hub_number: int, partition_id: int) -> int:
+        """How large a partition of an event hub is."""
 
     def close(self) -> None:
         """The simulation is over."""
@@ -50,6 +64,12 @@ class MemoryPlatter:
     def bodies(self) -> dict[int, tuple[int, int, int]]:
         return {number: (body.copies, body.stream, body.size_bytes) for number, body in self._memory._bodies.items()}
 
+    def recorded(self) -> Recovered:
+        return self._memory.recover()
+
+    def event_bytes(self, hub_number: int, partition_id: int) -> int:
+        return self._memory.log.size_bytes(hub_number, partition_id)
+
     def close(self) -> None:
         """Nothing is left behind."""
 
@@ -63,7 +83,7 @@ class SqlitePlatter:
         self.store: Store = self._sqlite
 
     def _open(self) -> SqliteStore:
-        return SqliteStore(self._directory, ballast_bytes=0, free_bytes=lambda: 1 << 40)
+        return SqliteStore(self._directory, ballast_bytes=0, free_bytes=lambda: 1 << 40, log_limits=_UNSEALED)
 
     def crash(self, is_committed: bool) -> None:
         if is_committed:
@@ -76,6 +96,17 @@ class SqlitePlatter:
     def bodies(self) -> dict[int, tuple[int, int, int]]:
         rows = self._sqlite._execute("SELECT number, copies, stream, size_bytes FROM body")
         return {number: (copies, stream, size_bytes) for number, copies, stream, size_bytes in rows}
+
+    def recorded(self) -> Recovered:
+        store = self._sqlite
+        log, store.log = store.log, cast("EventLog", MemoryLog())
+        try:
+            return store.recover()
+        finally:
+            store.log = log
+
+    def event_bytes(self, hub_number: int, partition_id: int) -> int:
+        return self._sqlite.log.size_bytes(hub_number, partition_id)
 
     def close(self) -> None:
         self._sqlite.close()
@@ -91,7 +122,7 @@ class SimDisk:
         self.is_full = False
         # The next commit fails, as after an error of the device.
         self.is_failing = False
-        self.has_uncommitted = False
+        self.is_written = False
         # What somebody wants to know right before a query is read.
         self.before: dict[Query, Callable[[], None]] = {}
 
@@ -102,7 +133,7 @@ class SimDisk:
         world = self._world
         world.auditor.audit_written(effects)
         written = self._platter.store.write(effects)
-        self.has_uncommitted = True
+        self.is_written = True
         world.auditor.arrivals.judge_duplicates(effects, written.duplicates)
         world.ledger.written_position = world.ledger.position
         return written
@@ -118,12 +149,36 @@ class SimDisk:
         world.auditor.audit()
         world.auditor.is_deleting = False
 
+    @property
+    def has_uncommitted(self) -> bool:
+        return self._platter.store.has_uncommitted
+
+    @property
+    def has_more_to_seal(self) -> bool:
+        return self._platter.store.has_more_to_seal
+
     def commit(self) -> None:
         if self.is_failing:
             raise StoreFailed("the device of the simulation failed")
         self._platter.store.commit()
-        self.has_uncommitted = False
+        self.is_written = False
         self._world.ledger.commit()
+        self._world.hubs.books.commit(self._world.now_ms)
+
+    def committed(self) -> None:
+        self._platter.store.committed()
+
+    def maintain(self, now_ms: int, retention: Mapping[int, tuple[int | None, int | None]]) -> list[Trimmed]:
+        trimmed = self._platter.store.maintain(now_ms, retention)
+        judge_trimmed(self._world, trimmed)
+        return trimmed
+
+    def recorded(self) -> Recovered:
+        """What a start would find now."""
+        return self._platter.recorded()
+
+    def event_bytes(self, hub_number: int, partition_id: int) -> int:
+        return self._platter.event_bytes(hub_number, partition_id)
 
     def has_room(self) -> bool:
         return not self.is_full
@@ -137,8 +192,12 @@ class SimDisk:
         store = self._platter.store
         while store.sweep():
             pass
-        written = store.write(Effects())
+        # A batch with rows, because only such a one tells of it: with the removal of a row that is never given.
+        effects = Effects()
+        effects.removed.append(0)
+        written = store.write(effects)
         store.commit()
+        store.committed()
         return dict(written.shared_bytes)
 
     def bodies(self) -> dict[int, tuple[int, int, int]]:
@@ -152,5 +211,5 @@ class SimDisk:
         self.is_full = False
         self.is_failing = False
         self.before.clear()
-        self._platter.crash(is_committed and self.has_uncommitted)
-        self.has_uncommitted = False
+        self._platter.crash(is_committed and self.is_written)
+        self.is_written = False

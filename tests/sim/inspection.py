@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tandem.engine.lock_table import Lock, LockTable
 from tandem.engine.message import ACTIVE, SCHEDULED, SEQUENCE_MASK, BrokeredMessage
 from tandem.engine.outlet import Outlet
 from tandem.engine.queries import MessagesQuery
@@ -62,7 +63,7 @@ def _inspect_rules(world: World) -> None:
     actual = {(one.number, rule.name): rule.to_fields() for one in subscriptions for rule in one.rules.values()}
     if actual != expected:
         raise Violation("rules are what they were made", f"{actual} instead of {expected}")
-    kept = {(rule.queue_number, rule.name): rule.fields for rule in world.disk.recover().rules}
+    kept = {(rule.queue_number, rule.name): rule.fields for rule in world.disk.recorded().rules}
     if kept != expected:
         raise Violation("rules are what they were made", f"the store has {kept} instead of {expected}")
 
@@ -87,7 +88,7 @@ def _inspect_bodies(world: World) -> None:
 
 def _inspect_counts(world: World) -> None:
     totals = world.ledger.totals()
-    on_disk = {record.stream: record for record in world.disk.recover().streams}
+    on_disk = {record.stream: record for record in world.disk.recorded().streams}
     for queue in _entities(world):
         if queue.pending_bytes:
             raise Violation("counts are exact", f"{queue.name} has {queue.pending_bytes} bytes pending at rest")
@@ -219,8 +220,21 @@ def _inspect_outlet(outlet: Outlet) -> None:
         raise Violation(
             "memory is bounded", f"{len(head._returned)} returned and {len(head._dropped)} dropped in a head"
         )
-    if len(outlet.locks._order) > 2 * len(outlet.locks.held) + 4_096:
-        raise Violation("memory is bounded", f"{len(outlet.locks._order)} entries for {len(outlet.locks.held)} locks")
+    _inspect_line(outlet.locks)
+
+
+def _inspect_line(locks: LockTable) -> None:
+    """Whoever is in line to expire is held, and stands between its neighbours."""
+    earlier: Lock | None = None
+    lock = locks._first
+    while lock is not None:
+        if locks.held.get(lock.message.sequence_number) is not lock or lock.earlier is not earlier:
+            raise Violation("only what is held expires", f"the lock of row {lock.message.row} is out of line")
+        if earlier is not None and earlier.locked_until_ms > lock.locked_until_ms:
+            raise Violation("locks expire in order", f"that of row {lock.message.row} before its predecessor")
+        earlier, lock = lock, lock.later
+    if locks._last is not earlier:
+        raise Violation("only what is held expires", "the line of locks has another end")
 
 
 def compare_with_disk(world: World, store: Store) -> None:

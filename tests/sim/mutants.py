@@ -13,6 +13,12 @@ from typing import Final, NamedTuple, cast
 
 from tandem.engine.effects import StreamChange
 from tandem.engine.head import Head
+from tandem.engine.hubs.event import Event
+from tandem.engine.hubs.hub import EventHub
+from tandem.engine.hubs.hubs import EventHubs
+from tandem.engine.hubs.ownership import Ownership
+from tandem.engine.hubs.partition import Partition
+from tandem.engine.hubs.producers import Producers
 from tandem.engine.lock_table import LockTable
 from tandem.engine.message import BrokeredMessage
 from tandem.engine.namespace import Namespace
@@ -24,7 +30,9 @@ from tandem.engine.subscription import Subscription
 from tandem.engine.topic import Topic
 from tandem.engine.transactions import Transactions
 from tandem.server.runner import Runner
+from tandem.store.log.memory import MemoryLog
 from tandem.store.memory import MemoryStore
+from tandem.store.with_log import WithLog
 
 __all__ = ["MUTANTS", "Mutant", "applied"]
 
@@ -71,7 +79,13 @@ MUTANTS: Final = (
     Mutant("released is failed", SubQueue, "release", "self._give_back(lock)", "self._give_back_failed(lock)"),
     Mutant("lock without a timer", Outlet, "lock", "subqueue.wake_at(locked_until_ms)", "pass"),
     Mutant("renewed lock expires as before", LockTable, "renew", "self._append(lock)", "pass"),
-    Mutant("locked message read again", Head, "fill", "if message.sequence_number not in taken:", "if True:"),
+    Mutant(
+        "locked message read again",
+        Head,
+        "fill",
+        "if taken is None or message.sequence_number not in taken:",
+        "if True:",
+    ),
     # --- the head
     Mutant("head lost with the last receiver", Head, "clear", "self.cursor = self.floor", "pass"),
     Mutant("head complete for ever", Head, "_leave_on_disk", "self.is_complete = False", "pass"),
@@ -119,7 +133,7 @@ MUTANTS: Final = (
     # --- transactions
     Mutant("half a transaction", Transactions, "discharge", "in transaction.sends:", "in transaction.sends[1:]:"),
     Mutant("rolled back, done all the same", Transactions, "discharge", "if is_failed:", "if False:"),
-    Mutant("enlisted lock expires", LockTable, "take_expired", "if not lock.is_enlisted:", "if True:"),
+    Mutant("enlisted lock expires", LockTable, "take_expired", "if not first.is_enlisted:", "if True:"),
     # --- topics
     Mutant(
         "one subscription left out",
@@ -174,7 +188,13 @@ MUTANTS: Final = (
         "for _ in range(2 * (one.body_number > 0)):",
     ),
     Mutant("number of a body given twice", Namespace, "restore_body_number", "last + 1", "max(last, 1)"),
-    Mutant("bytes counted for each copy", StreamChange, "add", "message.held_bytes", "message.size_bytes"),
+    Mutant(
+        "bytes counted for each copy",
+        StreamChange,
+        "add",
+        "message.held_bytes if count > 0 else -message.held_bytes",
+        "message.size_bytes if count > 0 else -message.size_bytes",
+    ),
     Mutant("topic without its subscriptions", SubQueue, "grow", "topic.subscription_bytes += by_bytes", "pass"),
     Mutant(
         "session state not part of its topic", Sessions, "set_state", "subqueue.grow(by)", "subqueue.size_bytes += by"
@@ -200,6 +220,129 @@ MUTANTS: Final = (
         "        later.bodies.update(effects.bodies)\n"
         "        del effects.appended[1:]",
     ),
+    # --- event hubs
+    Mutant("number of an event given twice", Partition, "append", "self._next_decided += count", "pass"),
+    Mutant(
+        "event visible before the commit",
+        Partition,
+        "append",
+        "namespace.effects.events.append(record)",
+        "namespace.effects.events.append(record)\n        self.committed(record)",
+    ),
+    Mutant(
+        "time of an event falls",
+        Partition,
+        "append",
+        "max(namespace.now_ms, self._last_decided_at_ms)",
+        "namespace.now_ms",
+    ),
+    Mutant(
+        "times start anew at restart",
+        Partition,
+        "restore",
+        "self._last_decided_at_ms = last_enqueued_at_ms or 0",
+        "pass",
+    ),
+    Mutant(
+        "event skipped in the tail",
+        Partition,
+        "_from_tail",
+        "number - record.first_sequence_number",
+        "number + 1 - record.first_sequence_number",
+    ),
+    Mutant(
+        "tail found one record too late",
+        Partition,
+        "_from_tail",
+        "first_sequence_number <= number",
+        "first_sequence_number <= number + 1",
+    ),
+    Mutant("tail grows for ever", Partition, "committed", "self._tail_bytes > MAX_TAIL_BYTES", "False"),
+    Mutant("tail kept for nobody", Partition, "close_receiver", "self._tail = []", "pass"),
+    Mutant(
+        "gap in the tail", Partition, "committed", "if not self._groups:", "if not self._groups or record.count == 2:"
+    ),
+    Mutant("reader never woken", Partition, "committed", "self.hub.namespace.hubs.pump_soon(self)", "pass"),
+    Mutant("reader that reads on alone", Partition, "_serve", "if receiver.is_open:", "if False:"),
+    Mutant("credit of a reader overdrawn", Partition, "_serve", "events[: max(0, receiver.credit)]", "events"),
+    Mutant("drain of a reader unanswered", Partition, "pump", "receiver.is_draining and receiver.credit <= 0", "False"),
+    Mutant("drain of an idle reader unanswered", Partition, "_serve", "self._drained(receiver)", "pass"),
+    Mutant("displaced owner reads on", Partition, "_end", "receiver.is_open = False", "pass"),
+    Mutant(
+        "displaced owner is not told",
+        Partition,
+        "_end",
+        "self.hub.namespace.effects.event_deliveries.append(",
+        "[].append(",
+    ),
+    Mutant("two owners", Ownership, "admit", "self.receivers = []", "pass"),
+    Mutant("lower epoch lets itself in", Ownership, "admit", "owner.epoch > receiver.epoch", "False"),
+    Mutant(
+        "equal epoch is refused", Ownership, "admit", "owner.epoch > receiver.epoch", "owner.epoch >= receiver.epoch"
+    ),
+    Mutant(
+        "six readers without an epoch", Ownership, "admit", "len(self.receivers) >= MAX", "len(self.receivers) > MAX"
+    ),
+    Mutant(
+        "inclusive is exclusive",
+        Partition,
+        "_place",
+        "receiver.next_sequence_number = position.first",
+        "receiver.next_sequence_number = position.value + 1",
+    ),
+    Mutant("position behind the end", Partition, "_place", "position.value > self.last_sequence_number", "False"),
+    Mutant(
+        "latest begins with the last",
+        Partition,
+        "_place",
+        "receiver.next_sequence_number = self.next_sequence_number",
+        "receiver.next_sequence_number = max(0, self.last_sequence_number)",
+    ),
+    Mutant("deleted group reads on", EventHub, "update", "if description.find_group(group) is None:", "if False:"),
+    Mutant("disabled hub takes events", EventHub, "send", "if not self.description.can_send:", "if False:"),
+    Mutant(
+        "half a batch",
+        EventHub,
+        "send",
+        "partition.append(payload, is_batch, count,",
+        "partition.append(payload, is_batch, max(1, count - 1),",
+    ),
+    Mutant("key goes around", EventHub, "_choose", "if key is not None:", "if key:"),
+    Mutant("repeated events stored again", Producers, "admit", "return False", "return True"),
+    Mutant(
+        "gap of a producer unnoticed",
+        Producers,
+        "admit",
+        "raise OutOfOrderSequence(",
+        "return True\n            OutOfOrderSequence(",
+    ),
+    Mutant(
+        "producer forgotten at restart",
+        EventHub,
+        "send",
+        "mark = partition.producers.last_of(mark.producer_id)",
+        "mark = None",
+    ),
+    Mutant("retention unheard", EventHubs, "trimmed", "if hub is not None:", "if False:"),
+    Mutant("hub lost at restart", EventHub, "record", "effects.changes.append(", "effects.changes.copy().append("),
+    Mutant("deleted hub comes back", EventHub, "drop", "changes.append(DropHub(self.number))", "changes.copy()"),
+    Mutant(
+        "event says another number",
+        Event,
+        "_own_annotations",
+        "_LONG.pack(self.sequence_number)",
+        "_LONG.pack(self.sequence_number + 1)",
+    ),
+    Mutant(
+        "event lost on disk",
+        MemoryLog,
+        "commit",
+        "self._written += self._gathered",
+        "self._written += self._gathered[:-1]",
+    ),
+    Mutant("event survives a crash that it should not", MemoryLog, "revert", "self._gathered = []", "self.commit()"),
+    Mutant("retention takes too much", MemoryLog, "maintain", "now_ms - retention_ms", "now_ms - retention_ms // 2"),
+    Mutant("events not told to the log", WithLog, "committed", "self._events.committed()", "pass"),
     # --- runner and disk
     Mutant(
         "acknowledged before the commit",

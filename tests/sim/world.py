@@ -21,6 +21,8 @@ from tests.sim.actions import ACTIONS, Action
 from tests.sim.auditor import Auditor
 from tests.sim.clients import Ask, Connection, Receiver
 from tests.sim.disk import MemoryPlatter, Platter, SimDisk
+from tests.sim.hub_inspection import compare_events_with_disk, inspect_hubs
+from tests.sim.hubs import Hubs
 from tests.sim.inspection import compare_with_disk, inspect
 from tests.sim.ledger import Book, Ledger, Violation
 from tests.sim.loop import SimClock, SimLoop
@@ -66,6 +68,7 @@ class World:
         self.clock = SimClock(_START_MS)
         self.ledger = Ledger()
         self.auditor = Auditor(self)
+        self.hubs = Hubs(self)
         self._platter = platter or MemoryPlatter()
         self.disk = SimDisk(self, self._platter)
         self.connections = [Connection(self, index) for index in range(self.profile.connection_count)]
@@ -102,6 +105,7 @@ class World:
         self.auditor.start(self.namespace.effects)
         for book in self.ledger.books.values():
             book.accessed_ms = book.unused_since_ms = book.described_ms = self.now_ms
+        self.hubs.books.start(self.now_ms)
         self.runner.begin()
         self.runner.finish()
 
@@ -161,6 +165,8 @@ class World:
             commands.append(self._weights[int(random() * len(self._weights))])
         if len(self.ledger.books) < 2:
             commands.append(create_queue)
+        while self.hubs.hub_count and self.hubs.random.random() < self.hubs.share:
+            commands.append(self.hubs.act)
         self.turn(commands)
         if random() >= self.profile.patience:
             self.loop.run_ready()
@@ -174,7 +180,7 @@ class World:
             if self.has_failed():
                 self.crash()
             else:
-                inspect(self)
+                self.inspect()
 
     def has_failed(self) -> bool:
         """The store failed: the process would have stopped."""
@@ -235,6 +241,7 @@ class World:
         self.note(f"crash, the commit under way {'took place' if is_committed else 'did not take place'}")
         self.disk.crash(is_committed)
         self.ledger.crash(is_committed)
+        self.hubs.crash()
         for connection in self.connections:
             connection.receivers.clear()
             connection.is_deaf = False
@@ -250,8 +257,17 @@ class World:
             self.clock.time_ms += int((random() - 0.4) * 3_600_000)
         self._start()
         self.rest()
-        compare_with_disk(self, self._platter.store)
+        self.compare_with_disk()
+        self.inspect()
+
+    def inspect(self) -> None:
+        """The broker is at rest: everything must be in order."""
         inspect(self)
+        inspect_hubs(self)
+
+    def compare_with_disk(self) -> None:
+        compare_with_disk(self, self._platter.store)
+        compare_events_with_disk(self, self._platter.store)
 
     def rest(self) -> None:
         """Let the broker finish whatever it has to do at the present time."""
@@ -350,6 +366,6 @@ class World:
         for connection in self.connections:
             self.turn([lambda world, one=connection: drop_connection(world, one)])  # type: ignore[misc]
         self.rest()
-        inspect(self)
-        compare_with_disk(self, self._platter.store)
+        self.inspect()
+        self.compare_with_disk()
         drain_everything(self)

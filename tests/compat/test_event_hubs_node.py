@@ -1,0 +1,68 @@
+"""The official JavaScript SDK of Event Hubs, unchanged, over plain TCP and WebSocket.
+
+The program that uses it is tests/compat/node/hubs.mjs; hub_features.json beside it says what each feature shows.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+
+import pytest
+
+from tandem.testing import Broker
+from tests.compat.admin import new_name
+from tests.compat.test_node_sdk import FOLDER, _require_node
+from tests.markers import mission
+
+FEATURES: Final[dict[str, str]] = json.loads((FOLDER / "hub_features.json").read_text(encoding="utf-8"))
+# Over a WebSocket only what differs there: how much is sent at once, and links that come and go.
+WEBSOCKET_FEATURES: Final = ("send-and-read", "batch", "runtime-information", "owner-level", "too-large", "many-events")
+VISITS: Final = {"tcp": tuple(FEATURES), "websocket": WEBSOCKET_FEATURES}
+
+# Seconds. The program takes about ten.
+LIMIT_S: Final = 90.0
+
+Reports = dict[str, dict[str, Any]]
+
+
+def _visit(node: str, broker: Broker, transport: str) -> Reports:
+    hubs = {feature: new_name(f"{transport}/{feature}") for feature in VISITS[transport]}
+    for hub in hubs.values():
+        broker.create_hub(hub, partition_count=4, consumer_groups=["audit"])
+    # TLS wants a name: an address is nothing that a client may ask for in its first message.
+    address = (
+        broker.connection_string if transport == "tcp" else broker.connection_string.replace("127.0.0.1", "localhost")
+    )
+    run = subprocess.run(
+        [node, "hubs.mjs", address, json.dumps(hubs), transport],
+        cwd=FOLDER,
+        env={**os.environ, "NODE_EXTRA_CA_CERTS": str(broker.ca_path)},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr[-4000:]
+    return {report["feature"]: report for report in map(json.loads, run.stdout.splitlines())}
+
+
+@pytest.fixture(scope="module")
+def visits(broker: Broker) -> dict[str, Reports]:
+    node = _require_node()
+    with ThreadPoolExecutor(len(VISITS)) as threads:
+        reports = list(threads.map(lambda transport: _visit(node, broker, transport), VISITS))
+    return dict(zip(VISITS, reports, strict=True))
+
+
+@mission("M10", "M17")
+@pytest.mark.timeout(LIMIT_S + 60)
+@pytest.mark.parametrize(
+    "transport, feature", [(transport, feature) for transport, features in VISITS.items() for feature in features]
+)
+def test_the_javascript_sdk_finds_of_event_hubs_that(transport: str, feature: str, visits: dict[str, Reports]) -> None:
+    report = visits[transport][feature]
+    assert report["ok"], report["surprise"]

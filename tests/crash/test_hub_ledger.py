@@ -1,0 +1,91 @@
+"""The account of an event hub notices every kind of broken promise."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.crash.hub_ledger import HubEvent, HubLedger
+
+
+def _filled() -> tuple[HubLedger, list[HubEvent]]:
+    """Two batches that were acknowledged, and seen."""
+    ledger = HubLedger("hub", 1)
+    producer = ledger.new_producer()
+    events = [*ledger.take(producer, 2), *ledger.take(producer, 3)]
+    ledger.acknowledge(events)
+    for number, event in enumerate(events):
+        ledger.see(0, number, event)
+    return ledger, events
+
+
+def test_what_was_acknowledged_seen_and_accounted_for_breaks_nothing() -> None:
+    ledger, _ = _filled()
+    ledger.account(0, 5)
+    ledger.check_acknowledged(ledger.acknowledged)
+    assert ledger.close() == {"acknowledged": 5, "stored": 5}
+    assert (ledger.broken_count, dict(ledger.broken)) == (0, {})
+
+
+def test_an_event_survives_its_encoding() -> None:
+    event = HubEvent(1, 2, 3, 4)
+    assert HubEvent.decode(event.encode(100)) == event
+    assert len(event.encode(100)) == 100
+
+
+def test_what_is_in_doubt_may_be_there_or_not() -> None:
+    ledger = HubLedger("hub", 1)
+    producer = ledger.new_producer()
+    ledger.take(producer, 3)
+    kept = ledger.take(producer, 1)
+    ledger.see(0, 0, kept[0])
+    ledger.account(0, 1)
+    ledger.close()
+    assert dict(ledger.broken) == {}
+
+
+def test_an_acknowledged_event_that_is_missing_is_lost() -> None:
+    ledger, _ = _filled()
+    ledger.acknowledge(ledger.take(1, 1))
+    ledger.account(0, 5)
+    ledger.check_acknowledged(ledger.acknowledged)
+    ledger.close()
+    assert len(ledger.broken["lost"]) == 2
+
+
+def test_readers_that_see_different_events_are_noticed() -> None:
+    ledger, events = _filled()
+    ledger.see(0, 1, events[2])
+    assert list(ledger.broken) == ["not_the_same_for_all"]
+
+
+def test_a_gap_is_noticed() -> None:
+    ledger, events = _filled()
+    ledger.see(0, 7, events[0])
+    assert list(ledger.broken) == ["gap"]
+
+
+@pytest.mark.parametrize(
+    "order, promise",
+    [
+        ([0, 1, 2, 3, 4, 4], "stored_twice"),
+        ([2, 3, 4, 0, 1], "order"),
+        ([1, 2, 3, 4], "half_a_batch"),
+        ([0, 1, 2, 3], "half_a_batch"),
+        ([0, 2, 3, 4, 1], "half_a_batch"),
+    ],
+)
+def test_events_in_the_wrong_place_are_noticed(order: list[int], promise: str) -> None:
+    ledger = HubLedger("hub", 1)
+    producer = ledger.new_producer()
+    events = [*ledger.take(producer, 2), *ledger.take(producer, 3)]
+    for number, at in enumerate(order):
+        ledger.see(0, number, events[at])
+    ledger.account(0, len(order))
+    assert promise in ledger.broken
+
+
+def test_an_event_that_nobody_sent_is_noticed() -> None:
+    ledger, _ = _filled()
+    ledger.see(0, 5, HubEvent(1, 99, 99, 1))
+    ledger.account(0, 6)
+    assert list(ledger.broken) == ["never_sent"]
