@@ -64,10 +64,12 @@ check: setup ## format, lint, types, layers, generated docs, places of the mutan
 	$(PY) -m tools.generate_docs --check
 	$(PY) -m tools.transcript --check
 	$(PY) -m tests.sim.canaries --check
+	$(PY) -m tools.generate_sync --check
 
 # These wait most of their time, for the official SDKs or for child processes: they run beside the others, and are shown
 # after them.
-WAITING_TESTS := $(wildcard tests/compat tests/cli tests/crash tests/management tests/security tests/testing)
+WAITING_TESTS := $(wildcard tests/client tests/compat tests/cli tests/crash tests/management tests/pairing tests/security \
+	tests/testing)
 
 test: setup peers ## all tests, then those of tandem.amqp again in the interpreted form, with their coverage
 	@mkdir -p build
@@ -97,11 +99,13 @@ simulate: setup ## run the engine on a simulated clock, disk and network, from N
 
 # --- to look at ---------------------------------------------------------------------------------------------------
 
-demo: setup ## durable queues through the official SDK, a kill -9 in the middle, and an account of every message
+demo: setup ## a broker killed under the official SDK, a primary namespace killed under a paired client; every message accounted for
 	$(PY) examples/kill_and_recover.py
+	$(BIN)/tandem drill
 
 bench: setup peers ## rates next to RabbitMQ, and of tandem.amqp next to python-qpid-proton, each in one run
 	$(BIN)/tandem bench queue
+	$(BIN)/tandem bench hub
 	$(BIN)/tandem bench amqp
 
 # --- upkeep -------------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 docs/limits.md                     from src/tandem/limits.py
 docs/reference/errors.md           from src/tandem/errors.py
-docs/reference/state-machines.md   from the tables of src/tandem/amqp/states.py
+docs/reference/state-machines.md   from the tables of src/tandem/amqp/states.py and src/tandem/pairing/failover.py
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 from tandem import errors, limits
 from tandem.amqp import states
+from tandem.pairing.failover import TRANSITIONS
 
 ROOT = Path(__file__).resolve().parent.parent
 # A table of any of the state machines: the key of a Mapping is invariant, so no common base will do.
@@ -80,6 +81,12 @@ def states_page() -> str:
     ]
     for name, clause, table in tables:
         parts.append(f"\n## {name}\n\n{clause}\n\n{_diagram(table)}")
+    parts.append(
+        "\n## Failover of an entity\n\nThe table of `tandem/pairing/failover.py`: where the messages of one entity of "
+        "paired namespaces go. An input without an arrow changes nothing.\n\n"
+    )
+    moves = {pair: target for pair, (target, _) in TRANSITIONS.items() if target is not pair[0]}
+    parts.append(_diagram(moves))
     return "".join(parts)
 
 
