@@ -43,6 +43,7 @@ from tandem.driver.loop import new_event_loop, run
 from tandem.errors import ProtocolError, RemoteError, UnauthorizedAccess
 from tandem.testing import Relay
 from tests.markers import spec
+from tests.sockets import hold_little
 
 
 @pytest_asyncio.fixture
@@ -270,6 +271,7 @@ async def test_a_consumer_that_stops_reading_is_not_fed_without_end(relay: Relay
     async with await connect(relay) as slow:
         receiver = await slow.receiver("queue", credit=60)
         assert slow.endpoint._transport is not None
+        hold_little(slow.endpoint._transport)
         slow.endpoint._transport.pause_reading()
         await asyncio.gather(*(sender.send(payload) for _ in range(60)))
         congested = [endpoint for endpoint in relay.server.endpoints if endpoint.is_congested]

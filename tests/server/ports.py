@@ -18,6 +18,7 @@ from tandem.server.listener import Listener, ListenerLimits
 from tandem.server.tls import TlsFiles
 from tandem.server.websocket import PATH, SUBPROTOCOL, WebSocketTransport, add_websocket_route
 from tandem.testing import Relay
+from tests.sockets import hold_little
 
 HOST = "127.0.0.1"
 
@@ -123,6 +124,7 @@ class WebSocketClient:
             self._url, protocols=[SUBPROTOCOL], ssl=self._port.client_tls(), max_msg_size=65_537
         )
         self._client = Client(Settings("websocket client"))
+        hold_little(self.socket)
         # Both ends of a WebSocket look alike to those who only send and receive.
         response = cast("web.WebSocketResponse", self.socket)
         self._run = asyncio.create_task(WebSocketTransport(response, None, self._client.endpoint).run())

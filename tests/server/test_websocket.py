@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Callable
 
 import aiohttp
@@ -42,6 +41,7 @@ from tandem.server.websocket import (
     WebSocketTransport,
 )
 from tests.server.ports import HOST, Port, WebSocketClient, send_and_receive
+from tests.sockets import hold_little
 
 OPEN_REQUEST = (
     f"GET {PATH} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
@@ -302,7 +302,7 @@ async def test_a_peer_that_does_not_read_cannot_hold_up_the_end(
 ) -> None:
     monkeypatch.setattr(websocket, "CLOSING_TIMEOUT_S", 0.2)
     reader, writer = await port.open()
-    writer.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+    hold_little(writer.transport)
     writer.write(OPEN_REQUEST)
     await reader.readuntil(b"\r\n\r\n")
     writer.transport.pause_reading()  # type: ignore[attr-defined]
