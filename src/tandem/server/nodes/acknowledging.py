@@ -6,6 +6,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, cast
 
 from tandem.amqp import IncomingDelivery, ReceiverLink, Rejected
+from tandem.engine.metering import Tally
 from tandem.engine.namespace import Namespace
 from tandem.errors import ProtocolError
 from tandem.server.nodes.link_meter import LinkMeter
@@ -31,15 +32,18 @@ class Acknowledging:
         # Deliveries that a client may send ahead of our acknowledgements; topped up at half.
         self._credit = credit
         self._accepted: list[IncomingDelivery] = []
+        # How many messages are in them: a batch is one delivery.
+        self._accepted_messages = 0
         # Taken, and not acknowledged yet.
         self._in_flight = 0
         self.meter = LinkMeter(peer, entity, entity_kind)
         self._sends = self.meter.tally(SEND)
-        # When the deliveries came that the acknowledgements under way are for, oldest first.
-        self._came_at_ms: deque[int] = deque()
+        # Of the acknowledgements under way, oldest first: when what they are for came, what it is counted as, and how
+        # many messages it has.
+        self._expected: deque[tuple[int, Tally, int]] = deque()
 
-    def acknowledge_later(self, delivery: IncomingDelivery) -> None:
-        """The delivery was taken."""
+    def acknowledge_later(self, delivery: IncomingDelivery, message_count: int) -> None:
+        """A delivery with so many messages was taken."""
         if delivery.is_settled:
             self.top_up()
             return
@@ -47,19 +51,24 @@ class Acknowledging:
         if not accepted:
             self.peer.dirty.append(self)
         accepted.append(delivery)
+        self._accepted_messages += message_count
 
     def end_turn(self) -> None:
         """All that was taken in this turn is acknowledged together, when it is on disk."""
         accepted, self._accepted = self._accepted, []
-        self._acknowledge(accepted)
+        message_count, self._accepted_messages = self._accepted_messages, 0
+        self._acknowledge(accepted, self._sends, message_count)
 
-    def acknowledge_alone(self, delivery: IncomingDelivery) -> None:
-        """The same for one that is not acknowledged with the others of its turn."""
-        self._acknowledge([delivery])
+    def acknowledge_alone(self, delivery: IncomingDelivery, tally: Tally, message_count: int) -> None:
+        """The same for one that is not acknowledged with the others of its turn, or is no send."""
+        if delivery.is_settled:
+            self.top_up()
+            return
+        self._acknowledge([delivery], tally, message_count)
 
-    def _acknowledge(self, deliveries: list[IncomingDelivery]) -> None:
+    def _acknowledge(self, deliveries: list[IncomingDelivery], tally: Tally, message_count: int) -> None:
         self._in_flight += len(deliveries)
-        self._came_at_ms.append(self._namespace.now_ms)
+        self._expected.append((self._namespace.now_ms, tally, message_count))
         self._namespace.effects.replies.append((self, deliveries))
 
     def release(self, answer: object) -> None:
@@ -68,7 +77,8 @@ class Acknowledging:
         for delivery in deliveries:
             settle(delivery)
         self._in_flight -= len(deliveries)
-        self._sends.add_latency(self._namespace.now_ms - self._came_at_ms.popleft(), len(deliveries))
+        came_at_ms, tally, message_count = self._expected.popleft()
+        tally.add_latency(self._namespace.now_ms - came_at_ms, message_count)
         self.top_up()
         self.peer.endpoint.flush_soon()
 

@@ -123,18 +123,25 @@ class Ingress(Acknowledging):
         except ProtocolError as error:
             self.refuse(delivery, error)
             return
-        self._count(drafts)
-        self.acknowledge_later(delivery)
+        tally = self._count(drafts)
+        if tally is self._sends:
+            self.acknowledge_later(delivery, len(drafts))
+        else:
+            self.acknowledge_alone(delivery, tally, len(drafts))
 
-    def _count(self, drafts: list[Draft]) -> None:
+    def _count(self, drafts: list[Draft]) -> Tally:
+        """What the last of them is: the messages of a transfer are mostly of one kind."""
+        tally = self._sends
         for draft in drafts:
             message = draft.message
             if draft.is_ping:
-                self.meter.tally("ping").add(message.size_bytes)
+                tally = self.meter.tally("ping")
             elif message.state == SCHEDULED:
-                self.meter.tally("schedule").add(message.size_bytes)
+                tally = self.meter.tally("schedule")
             else:
-                self._sends.add(message.size_bytes)
+                tally = self._sends
+            tally.add(message.size_bytes)
+        return tally
 
     def _meets_fault(self, delivery: IncomingDelivery, faults: Faults) -> bool:
         """Whether a fault has dealt with the delivery: it is not answered, or later, or shown later."""
@@ -185,9 +192,7 @@ class Ingress(Acknowledging):
             self._count(drafts)
             return
         queue.take(drafts)
-        self._count(drafts)
-        if not delivery.is_settled:
-            self.acknowledge_alone(delivery)
+        self.acknowledge_alone(delivery, self._count(drafts), len(drafts))
 
 
 class _Echo:

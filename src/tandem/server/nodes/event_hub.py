@@ -125,7 +125,7 @@ class EventIngress(Acknowledging):
             self.refuse(delivery, error)
             return
         self._sends.add_batch(count, len(delivery.payload), hub.billable_units - units_before)
-        self.acknowledge_later(delivery)
+        self.acknowledge_later(delivery, count)
 
 
 class EventEgress:
