@@ -28,10 +28,10 @@ from tandem.limits import (
 )
 
 __all__ = [
+    "EntityDescription",
     "EntityStatus",
     "FieldTypes",
     "QueueDescription",
-    "check_metadata",
     "checked_fields",
     "status_of",
     "within",
@@ -56,11 +56,65 @@ class EntityStatus(enum.Enum):
     RECEIVE_DISABLED = "ReceiveDisabled"
 
 
-class QueueDescription:
+class EntityDescription:
+    """What entities of every kind have: a name, a status, and rules of their own."""
+
+    __slots__ = ("authorization_rules", "name", "status", "user_metadata")
+
+    def __init__(
+        self,
+        name: str,
+        status: EntityStatus,
+        user_metadata: str | None,
+        authorization_rules: list[AuthorizationRule] | None,
+    ) -> None:
+        self.name = name
+        self.status = status
+        self.user_metadata = user_metadata
+        # Rules for this entity alone. In a description that changes another, None leaves them as they are.
+        self.authorization_rules = authorization_rules
+
+    def check_common(self) -> None:
+        if self.user_metadata is not None and len(self.user_metadata) > MAX_USER_METADATA_CHARACTERS:
+            raise ArgumentOutOfRange(
+                f"user_metadata has {len(self.user_metadata)} characters; at most {MAX_USER_METADATA_CHARACTERS} are "
+                "allowed"
+            )
+        if self.authorization_rules is not None and len(self.authorization_rules) > MAX_RULES_PER_SCOPE:
+            raise ArgumentOutOfRange(
+                f"authorization_rules has {len(self.authorization_rules)} rules; at most {MAX_RULES_PER_SCOPE} are "
+                "allowed"
+            )
+
+    @property
+    def kind(self) -> str:
+        """What it describes, in one word."""
+        raise NotImplementedError
+
+    @property
+    def can_send(self) -> bool:
+        return self.status is EntityStatus.ACTIVE or self.status is EntityStatus.RECEIVE_DISABLED
+
+    @property
+    def can_receive(self) -> bool:
+        return self.status is EntityStatus.ACTIVE or self.status is EntityStatus.SEND_DISABLED
+
+    def to_fields(self) -> dict[str, object]:
+        """Plain values by name: what the management API shows. Keys are not for everybody who may look."""
+        raise NotImplementedError
+
+    def stored_fields(self) -> dict[str, object]:
+        """What is stored: the same, and the keys."""
+        fields = self.to_fields()
+        if self.authorization_rules:
+            fields["authorization_rules"] = [rule.to_dict() for rule in self.authorization_rules]
+        return fields
+
+
+class QueueDescription(EntityDescription):
     """The chosen properties of one queue. None as a time means never."""
 
     __slots__ = (
-        "authorization_rules",
         "auto_delete_on_idle_ms",
         "dead_lettering_on_message_expiration",
         "default_message_time_to_live_ms",
@@ -73,11 +127,8 @@ class QueueDescription:
         "max_delivery_count",
         "max_message_size_in_kilobytes",
         "max_size_in_megabytes",
-        "name",
         "requires_duplicate_detection",
         "requires_session",
-        "status",
-        "user_metadata",
     )
 
     def __init__(
@@ -101,7 +152,7 @@ class QueueDescription:
         max_message_size_in_kilobytes: int = _DEFAULT_MAX_MESSAGE_SIZE_KILOBYTES,
         authorization_rules: list[AuthorizationRule] | None = None,
     ) -> None:
-        self.name = name
+        super().__init__(name, status, user_metadata, authorization_rules)
         self.lock_duration_ms = lock_duration_ms
         self.max_size_in_megabytes = max_size_in_megabytes
         self.requires_duplicate_detection = requires_duplicate_detection
@@ -111,15 +162,11 @@ class QueueDescription:
         self.duplicate_detection_history_time_window_ms = duplicate_detection_history_time_window_ms
         self.max_delivery_count = max_delivery_count
         self.enable_batched_operations = enable_batched_operations
-        self.status = status
         self.auto_delete_on_idle_ms = auto_delete_on_idle_ms
         self.enable_partitioning = enable_partitioning
         self.forward_to = forward_to or None
         self.forward_dead_lettered_messages_to = forward_dead_lettered_messages_to or None
-        self.user_metadata = user_metadata
         self.max_message_size_in_kilobytes = max_message_size_in_kilobytes
-        # Rules for this entity alone. In a description that changes another, None leaves them as they are.
-        self.authorization_rules = authorization_rules
         self._check()
 
     def _check(self) -> None:
@@ -140,7 +187,7 @@ class QueueDescription:
             )
         if self.auto_delete_on_idle_ms is not None:
             within("auto_delete_on_idle_ms", self.auto_delete_on_idle_ms, MIN_AUTO_DELETE_ON_IDLE_MS, NEVER_MS)
-        check_metadata(self.user_metadata, self.authorization_rules)
+        self.check_common()
         if self.requires_session and self.forward_to is not None:
             raise ArgumentError(
                 f"forward_to is {self.forward_to!r} on a {self.kind} that requires sessions: sessions cannot be "
@@ -158,7 +205,6 @@ class QueueDescription:
 
     @property
     def kind(self) -> str:
-        """What it describes, in one word."""
         return "queue"
 
     @property
@@ -174,16 +220,7 @@ class QueueDescription:
     def max_message_size_bytes(self) -> int:
         return self.max_message_size_in_kilobytes << 10
 
-    @property
-    def can_send(self) -> bool:
-        return self.status is EntityStatus.ACTIVE or self.status is EntityStatus.RECEIVE_DISABLED
-
-    @property
-    def can_receive(self) -> bool:
-        return self.status is EntityStatus.ACTIVE or self.status is EntityStatus.SEND_DISABLED
-
     def to_fields(self) -> dict[str, object]:
-        """Plain values by name: what the management API shows. Keys are not for everybody who may look."""
         return {
             "name": self.name,
             "lock_duration_ms": self.lock_duration_ms,
@@ -203,13 +240,6 @@ class QueueDescription:
             "user_metadata": self.user_metadata,
             "max_message_size_in_kilobytes": self.max_message_size_in_kilobytes,
         }
-
-    def stored_fields(self) -> dict[str, object]:
-        """What is stored: the same, and the keys."""
-        fields = self.to_fields()
-        if self.authorization_rules:
-            fields["authorization_rules"] = [rule.to_dict() for rule in self.authorization_rules]
-        return fields
 
     @staticmethod
     def from_fields(fields: dict[str, object]) -> QueueDescription:
@@ -282,18 +312,6 @@ def status_of(text: object) -> EntityStatus:
     except ValueError:
         allowed = ", ".join([one.value for one in EntityStatus])
         raise ArgumentError(f"status is {text!r}; it must be one of {allowed}") from None
-
-
-def check_metadata(user_metadata: str | None, authorization_rules: list[AuthorizationRule] | None) -> None:
-    """What entities of every kind carry, within its bounds."""
-    if user_metadata is not None and len(user_metadata) > MAX_USER_METADATA_CHARACTERS:
-        raise ArgumentOutOfRange(
-            f"user_metadata has {len(user_metadata)} characters; at most {MAX_USER_METADATA_CHARACTERS} are allowed"
-        )
-    if authorization_rules is not None and len(authorization_rules) > MAX_RULES_PER_SCOPE:
-        raise ArgumentOutOfRange(
-            f"authorization_rules has {len(authorization_rules)} rules; at most {MAX_RULES_PER_SCOPE} are allowed"
-        )
 
 
 def within(field: str, value: int, least: int, most: int) -> None:

@@ -7,7 +7,7 @@ from typing import Final
 
 from tandem.addresses import split_hub_path, validate_entity_name
 from tandem.auth.keys import AuthorizationRule
-from tandem.engine.description import EntityStatus, FieldTypes, check_metadata, checked_fields, within
+from tandem.engine.description import EntityDescription, EntityStatus, FieldTypes, checked_fields, within
 from tandem.errors import ArgumentError, ArgumentOutOfRange
 from tandem.limits import (
     MAX_CONSUMER_GROUP_NAME_CHARACTERS,
@@ -32,7 +32,7 @@ _DEFAULT_RETENTION_MS: Final = 604_800_000
 _DEFAULT_MAX_EVENT_SIZE_KILOBYTES: Final = 1_024
 
 
-class EventHubDescription:
+class EventHubDescription(EntityDescription):
     """The chosen properties of one hub.
 
     Retention is by time, and by bytes of each partition: whichever is reached first. None means that there is no such
@@ -40,15 +40,11 @@ class EventHubDescription:
     """
 
     __slots__ = (
-        "authorization_rules",
         "consumer_groups",
         "max_event_size_in_kilobytes",
-        "name",
         "partition_count",
         "retention_bytes",
         "retention_ms",
-        "status",
-        "user_metadata",
     )
 
     def __init__(
@@ -63,19 +59,15 @@ class EventHubDescription:
         consumer_groups: Iterable[object] | None = None,
         authorization_rules: list[AuthorizationRule] | None = None,
     ) -> None:
-        self.name = name
+        super().__init__(name, status, user_metadata, authorization_rules)
         self.partition_count = partition_count
         self.retention_ms = retention_ms
         self.retention_bytes = retention_bytes
         self.max_event_size_in_kilobytes = max_event_size_in_kilobytes
-        self.status = status
-        self.user_metadata = user_metadata
         # The default group is always there, and always first.
         self.consumer_groups = [DEFAULT_CONSUMER_GROUP]
         for group in consumer_groups or []:
             self.add_group(group)
-        # Rules for this hub alone. In a description that changes another, None leaves them as they are.
-        self.authorization_rules = authorization_rules
         self._check()
 
     def _check(self) -> None:
@@ -95,7 +87,7 @@ class EventHubDescription:
             raise ArgumentOutOfRange(
                 f"retention_bytes is {self.retention_bytes}; it must be at least {MIN_RETENTION_BYTES}, or null"
             )
-        check_metadata(self.user_metadata, self.authorization_rules)
+        self.check_common()
 
     def add_group(self, name: object) -> None:
         """A further consumer group; one that is there already stays as it is."""
@@ -132,16 +124,7 @@ class EventHubDescription:
     def max_event_size_bytes(self) -> int:
         return self.max_event_size_in_kilobytes << 10
 
-    @property
-    def can_send(self) -> bool:
-        return self.status is EntityStatus.ACTIVE or self.status is EntityStatus.RECEIVE_DISABLED
-
-    @property
-    def can_receive(self) -> bool:
-        return self.status is EntityStatus.ACTIVE or self.status is EntityStatus.SEND_DISABLED
-
     def to_fields(self) -> dict[str, object]:
-        """Plain values by name: what the management API shows. Keys are not for everybody who may look."""
         return {
             "name": self.name,
             "partition_count": self.partition_count,
@@ -152,13 +135,6 @@ class EventHubDescription:
             "user_metadata": self.user_metadata,
             "consumer_groups": list(self.consumer_groups),
         }
-
-    def stored_fields(self) -> dict[str, object]:
-        """What is stored: the same, and the keys."""
-        fields = self.to_fields()
-        if self.authorization_rules:
-            fields["authorization_rules"] = [rule.to_dict() for rule in self.authorization_rules]
-        return fields
 
     @staticmethod
     def from_fields(fields: dict[str, object]) -> EventHubDescription:
