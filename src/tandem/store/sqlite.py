@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -39,7 +38,9 @@ from tandem.engine.message import SEQUENCE_BITS, Admission
 from tandem.engine.queries import Query
 from tandem.engine.queue import STREAMS_PER_QUEUE
 from tandem.errors import StoreError, StoreFailed
+from tandem.store.ballast import BALLAST_BYTES, Ballast
 from tandem.store.base import HubRecord, QueueRecord, Recovered, RuleRecord, StreamRecord, Written
+from tandem.store.connection import connect, copy_log
 from tandem.store.log.event_log import EventLog
 from tandem.store.log.files import DiskFiles, Files
 from tandem.store.log.journal import JournalFull
@@ -55,32 +56,17 @@ from tandem.store.rows import (
     fixed_columns,
     message_of,
 )
-from tandem.store.schema import format_of, migrate
+from tandem.store.schema import migrate
 from tandem.store.with_log import WithLog
 
-__all__ = ["DATABASE_NAME", "LOCK_NAME", "LOG_NAME", "SqliteStore", "connect"]
+__all__ = ["DATABASE_NAME", "LOCK_NAME", "LOG_NAME", "SqliteStore"]
 
 DATABASE_NAME: Final = "messages.db"
 LOCK_NAME: Final = "lock"
 LOG_NAME: Final = "hubs"
 
-# Bytes. Kept on disk for nothing, and given up when the disk is full, so that what was accepted can still be settled:
-# as much as the log may hold, so that it can be copied into the database and start from its beginning.
-_BALLAST_BYTES: Final = 67_108_864
-_BALLAST_NAME: Final = "ballast"
-
-# Bytes. Below this much free space no new messages are taken, well before the disk is full indeed.
-_LOW_SPACE_BYTES: Final = 33_554_432
-
-# Bytes. A tree of larger pages is rebuilt less often while messages go, and each takes longer to write: with 16 KiB the
-# second costs more than the first saves.
-_PAGE_BYTES: Final = 8_192
-
 # Pages of the write-ahead log after which it is copied into the database: 32 MiB.
 _CHECKPOINT_PAGES: Final = 4_096
-
-# Bytes. A log that a slow disk made longer than this is cut when it starts from its beginning again.
-_KEPT_LOG_BYTES: Final = 67_108_864
 
 # Rows of deleted queues that are deleted at once, and free pages that are given back to the disk at once.
 _SWEEP_ROWS: Final = 2_000
@@ -126,32 +112,6 @@ INSERT INTO duplicate VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET seen_at_ms =
 """
 
 
-def connect(path: Path, *, vfs: str | None = None) -> apsw.Connection:
-    """A connection with the settings that all of ours have. A database that is not ours is left as it is."""
-    with contextlib.ExitStack() as opened:
-        # Without a mutex: SQLite would take it for each column of each row, and each connection is used by one thread
-        # at a time in any case.
-        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE | apsw.SQLITE_OPEN_NOMUTEX
-        connection = opened.enter_context(contextlib.closing(apsw.Connection(str(path), vfs=vfs, flags=flags)))
-        connection.set_busy_timeout(5_000)
-        format_of(connection)
-        # Pages that hold some messages of 1 KB, and pages of messages that are gone can be given back to the disk. Both
-        # count when the file is made.
-        connection.pragma("page_size", _PAGE_BYTES)
-        connection.pragma("auto_vacuum", "incremental")
-        connection.pragma("journal_mode", "wal")
-        connection.pragma("journal_size_limit", _KEPT_LOG_BYTES)
-        connection.pragma("synchronous", "FULL")
-        # 64 MiB of pages: what was sent a moment ago is mostly still in them when it is received.
-        connection.pragma("cache_size", -65_536)
-        # Nothing reaches the log before the commit, so that only a commit can find the disk full.
-        connection.pragma("cache_spill", 0)
-        connection.pragma("temp_store", "memory")
-        connection.wal_autocheckpoint(0)
-        opened.pop_all()
-    return connection
-
-
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
 
@@ -194,20 +154,17 @@ class SqliteStore(WithLog):
         *,
         vfs: str | None = None,
         free_bytes: Callable[[], int] | None = None,
-        ballast_bytes: int = _BALLAST_BYTES,
+        ballast_bytes: int = BALLAST_BYTES,
         checkpoint_pages: int = _CHECKPOINT_PAGES,
         log_limits: LogLimits | None = None,
         log_files: Files | None = None,
     ) -> None:
         # Held by the thread that uses the connection.
         self.turn = threading.Lock()
-        self._directory = directory
-        self._free_bytes = free_bytes or self._statvfs
-        self._ballast_bytes = ballast_bytes
         self._checkpoint_pages = self._checkpoint_at_pages = checkpoint_pages
         path = directory / DATABASE_NAME
         try:
-            _make_directory(directory)
+            DiskFiles().make_folder(directory)
             with contextlib.ExitStack() as opened:
                 self._lock_file = opened.enter_context(_lock(directory))
                 self._connection = opened.enter_context(contextlib.closing(connect(path, vfs=vfs)))
@@ -217,8 +174,8 @@ class SqliteStore(WithLog):
                 # Streams of deleted queues. What is still written to one has no reader, and nobody counts it.
                 self._dropped = {stream for (stream,) in self._execute("SELECT stream FROM garbage")}
                 self._has_garbage = bool(self._dropped)
-                self._is_space_low = self._is_file_too_long = False
-                self._has_ballast = self._make_ballast()
+                self._is_file_too_long = False
+                self._ballast = Ballast(directory, ballast_bytes, free_bytes)
                 self.log = EventLog(
                     directory / LOG_NAME, limits=log_limits or LogLimits(), files=log_files or DiskFiles()
                 )
@@ -571,7 +528,7 @@ class SqliteStore(WithLog):
             if self._is_checkpoint_behind:
                 # The background has copied nearly all: finish, so that the log starts from its beginning again.
                 self._is_checkpoint_behind = False
-                if _copy_log(self._connection):
+                if copy_log(self._connection):
                     self._log_pages = 0
                     self._checkpoint_at_pages = self._checkpoint_pages
         except apsw.Error as error:
@@ -588,22 +545,17 @@ class SqliteStore(WithLog):
         try:
             self.log.commit()
         except JournalFull:
-            self._give_up_ballast()
+            self._ballast.give_up()
             self.log.commit()
-
-    def _give_up_ballast(self) -> None:
-        self._has_ballast = False
-        self._is_space_low = True
-        (self._directory / _BALLAST_NAME).unlink(missing_ok=True)
 
     def _commit_without_ballast(self) -> None:
         """The disk is full. Give up the ballast, and write the batch again into the space that it took."""
         if self._connection.in_transaction:
             self._execute("ROLLBACK")
-        self._give_up_ballast()
+        self._ballast.give_up()
         # A log that was copied starts from its beginning, and then the batch may need no space at all.
         self._wait_for_checkpoint()
-        _copy_log(self._connection)
+        copy_log(self._connection)
         self._execute("BEGIN IMMEDIATE")
         for effects in self._batch:
             self._write(effects)
@@ -615,7 +567,7 @@ class SqliteStore(WithLog):
 
     def _checkpoint(self) -> None:
         try:
-            self._is_checkpoint_behind = _copy_log(self._checkpoints)
+            self._is_checkpoint_behind = copy_log(self._checkpoints)
         except apsw.Error as error:
             # A disk that does not take the database will not be trusted with the log: the next commit says so.
             self._checkpoint_error = error
@@ -628,31 +580,7 @@ class SqliteStore(WithLog):
             thread.join()
 
     def has_room(self) -> bool:
-        if not self._has_ballast:
-            self._has_ballast = self._make_ballast()
-        has_room = self._has_ballast and self._free_bytes() >= _LOW_SPACE_BYTES
-        self._is_space_low = not has_room
-        return has_room
-
-    def _make_ballast(self) -> bool:
-        path = self._directory / _BALLAST_NAME
-        if not self._ballast_bytes:
-            return True
-        if path.exists() and path.stat().st_size == self._ballast_bytes:
-            return True
-        if self._free_bytes() < self._ballast_bytes + _LOW_SPACE_BYTES:
-            return False
-        try:
-            with path.open("wb") as file:
-                os.posix_fallocate(file.fileno(), 0, self._ballast_bytes)
-        except OSError:
-            path.unlink(missing_ok=True)
-            return False
-        return True
-
-    def _statvfs(self) -> int:
-        status = os.statvfs(self._directory)
-        return status.f_bavail * status.f_frsize
+        return self._ballast.has_room()
 
     @_alone
     def sweep(self) -> bool:
@@ -664,7 +592,7 @@ class SqliteStore(WithLog):
             if self._has_garbage:
                 self._sweep_garbage()
                 return True
-            return self._is_space_low and self._give_back_pages()
+            return self._ballast.is_space_low and self._give_back_pages()
         except apsw.FullError:
             # There will be work again when there is space to write down that it was done.
             return False
@@ -713,7 +641,7 @@ class SqliteStore(WithLog):
         if not self._is_file_too_long:
             return False
         # The file becomes shorter when the log is copied; another copy may be under way just now.
-        self._is_file_too_long = not _copy_log(self._connection)
+        self._is_file_too_long = not copy_log(self._connection)
         return True
 
     # --- reading --------------------------------------------------------------------------------------------
@@ -728,15 +656,6 @@ class SqliteStore(WithLog):
             raise StoreFailed(f"the store could not be read: {error}") from error
 
 
-def _copy_log(connection: apsw.Connection) -> bool:
-    """Copy the log into the database. Whether all of it was: a full disk is no failure, the log stays."""
-    try:
-        pages, copied_pages = connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
-    except (apsw.FullError, apsw.BusyError):
-        return False
-    return pages == copied_pages
-
-
 def _runs(rows: list[int]) -> list[tuple[int, int]]:
     """Rows as ranges without gaps: messages are mostly consumed in the order in which they lie."""
     rows = sorted(rows)
@@ -749,18 +668,6 @@ def _runs(rows: list[int]) -> list[tuple[int, int]]:
         last = row
     runs.append((first, last))
     return runs
-
-
-def _make_directory(directory: Path) -> None:
-    """A directory is as durable as its name in the one above it."""
-    missing = [path for path in (directory, *directory.parents) if not path.exists()]
-    directory.mkdir(parents=True, exist_ok=True)
-    for path in missing:
-        descriptor = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _lock(directory: Path) -> TextIO:
