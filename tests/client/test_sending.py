@@ -93,7 +93,9 @@ def test_messages_are_split_so_that_each_batch_fits() -> None:
 
 
 async def test_an_empty_batch_is_nothing(factory: MessagingFactory, queue: str) -> None:
-    await factory.create_queue_client(queue).send_batch([])
+    client = factory.create_queue_client(queue)
+    await client.send_batch([])
+    assert await client.peek() == []
 
 
 @mission("M17")
