@@ -19,9 +19,8 @@ import asyncio
 import os
 import shutil
 import tempfile
-import threading
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
-from concurrent.futures import Future
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Sequence
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
@@ -30,13 +29,12 @@ from typing import Any, Final, Self, TypeVar
 from tandem.addresses import parse_address
 from tandem.clock import SystemClock
 from tandem.driver.endpoint import Endpoint
-from tandem.driver.loop import new_event_loop
 from tandem.engine.description import QueueDescription
 from tandem.engine.namespace import Namespace
 from tandem.engine.subqueue import SubQueue
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic_description import TopicDescription
-from tandem.errors import ProtocolError, ServerBusy, StateError, UsageError
+from tandem.errors import ProtocolError, ServerBusy, UsageError
 from tandem.management.api import add_routes
 from tandem.management.connection_string import ConnectionString
 from tandem.management.rule_lists import read_rules
@@ -46,6 +44,7 @@ from tandem.testing.broker import BrokerFailed
 from tandem.testing.bus_message import BusMessage, encode_bus_message
 from tandem.testing.cleaning import Kept, clean, take_stock, turn_back
 from tandem.testing.collecting import browse, collect
+from tandem.testing.loop_thread import CALL_LIMIT_S, LoopThread
 from tandem.testing.virtual_clock import VirtualClock
 
 __all__ = ["Bus", "BusClock", "Outage"]
@@ -54,8 +53,6 @@ Result = TypeVar("Result")
 
 HOST: Final = "127.0.0.1"
 
-# Seconds. What the broker is asked from inside takes milliseconds; the rest is for a machine that is busy.
-CALL_LIMIT_S: Final = 30.0
 
 # Where the system keeps files in memory, and the free bytes that make it a place for a store: its reserve for a full
 # disk is 64 MiB, and a container may have no more than that.
@@ -78,9 +75,7 @@ class Bus:
         self._virtual_clock = VirtualClock()
         self._folder = _make_folder()
         self._broker: Broker | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._stopping: asyncio.Event | None = None
+        self._thread = LoopThread("bus", self._serving)
         # Whoever moves the clock or cleans up waits until the broker is quiet, one at a time.
         self._turn = asyncio.Lock()
         self._outages: list[Outage] = []
@@ -98,33 +93,15 @@ class Bus:
 
     def start(self) -> None:
         """Return when it serves."""
-        if self._thread is not None:
-            raise StateError("the bus was started already")
-        is_ready: Future[None] = Future()
-        self._thread = threading.Thread(target=self._run, args=(is_ready,), name="tandem-bus", daemon=True)
         self._thread.start()
-        is_ready.result(CALL_LIMIT_S)
 
     def close(self) -> None:
         """Stop the broker and remove what it kept. Safe to call twice."""
-        if self._thread is not None and self._thread.is_alive() and self._loop is not None:
-            assert self._stopping is not None
-            self._loop.call_soon_threadsafe(self._stopping.set)
-            self._thread.join(CALL_LIMIT_S)
+        self._thread.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _run(self, is_ready: Future[None]) -> None:
-        with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            try:
-                runner.run(self._serve(is_ready))
-            except BaseException as error:
-                if is_ready.done():
-                    raise
-                is_ready.set_exception(error)
-
-    async def _serve(self, is_ready: Future[None]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._stopping = asyncio.Event()
+    @asynccontextmanager
+    async def _serving(self) -> AsyncIterator[None]:
         settings = BrokerSettings(
             self._folder, host=HOST, port=0, http_port=0, is_dev=True, allows_faults=True, clock=self._virtual_clock
         )
@@ -135,29 +112,23 @@ class Bus:
         add_routes(broker, system_clock)
         try:
             await broker.start()
-            is_ready.set_result(None)
-            await self._stopping.wait()
+            yield
         finally:
             await broker.stop()
 
     def _call(self, work: Callable[[Broker], Coroutine[Any, Any, Result]]) -> Result:
         """Run on the broker's loop, and wait for what comes of it."""
         broker = self._running
-        assert self._loop is not None
-        if threading.current_thread() is self._thread:
-            raise UsageError("the bus cannot be used on its own event loop: that would wait for itself")
-        future = asyncio.run_coroutine_threadsafe(work(broker), self._loop)
         try:
-            return future.result(CALL_LIMIT_S)
+            return self._thread.call(lambda: work(broker))
         except TimeoutError:
-            future.cancel()
             failure = broker.failed.result() if broker.failed.done() else f"it did not answer in {CALL_LIMIT_S:.0f} s"
             raise BrokerFailed(f"the broker inside this process failed: {failure}") from None
 
     @property
     def _running(self) -> Broker:
-        if self._broker is None or self._thread is None or not self._thread.is_alive():
-            raise StateError("the bus does not run: use it as a context manager, or start it")
+        self._thread.check_running()
+        assert self._broker is not None
         return self._broker
 
     # --- what clients need ----------------------------------------------------------------------------------

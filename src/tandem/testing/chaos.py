@@ -18,17 +18,14 @@ import contextlib
 import random
 import socket
 import struct
-import threading
-from collections.abc import Callable
-from concurrent.futures import Future
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Final, Self
 
-from tandem.errors import StateError, UsageError
+from tandem.testing.loop_thread import LoopThread
 
 __all__ = ["ChaosProxy", "Direction"]
-
-Result = TypeVar("Result")
 
 HOST: Final = "127.0.0.1"
 
@@ -37,9 +34,6 @@ READ_BYTES: Final = 65_536
 
 # Seconds. How often bytes that are stalled look whether they may go on: settings come from other threads.
 STALL_POLL_S: Final = 0.005
-
-# Seconds. Starting, stopping and cutting take milliseconds; the rest is for a machine that is busy.
-CALL_LIMIT_S: Final = 10.0
 
 # Linger for no time: the kernel then ends the connection by a reset, and what was not sent yet is gone.
 _NO_LINGER: Final = struct.pack("ii", 1, 0)
@@ -99,9 +93,7 @@ class ChaosProxy:
         self._target = (target_host, target_port)
         self._pairs: set[_Pair] = set()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopping: asyncio.Event | None = None
-        self._thread: threading.Thread | None = None
+        self._thread = LoopThread("proxy", self._listening)
 
     # --- life -----------------------------------------------------------------------------------------------
 
@@ -125,35 +117,17 @@ class ChaosProxy:
 
     def start(self) -> None:
         """Return when it listens."""
-        if self._thread is not None:
-            raise StateError("the proxy was started already")
-        is_ready: Future[None] = Future()
-        self._thread = threading.Thread(target=self._run, args=(is_ready,), name="chaos-proxy", daemon=True)
         self._thread.start()
-        is_ready.result(CALL_LIMIT_S)
 
     def close(self) -> None:
         """Reset what is open, and stop. Safe to call twice."""
-        if self._thread is not None and self._thread.is_alive() and self._loop is not None:
-            assert self._stopping is not None
-            self._loop.call_soon_threadsafe(self._stopping.set)
-            self._thread.join(CALL_LIMIT_S)
+        self._thread.close()
 
-    def _run(self, is_ready: Future[None]) -> None:
-        try:
-            asyncio.run(self._serve(is_ready))
-        except BaseException as error:
-            if is_ready.done():
-                raise
-            is_ready.set_exception(error)
-
-    async def _serve(self, is_ready: Future[None]) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._stopping = asyncio.Event()
+    @asynccontextmanager
+    async def _listening(self) -> AsyncIterator[None]:
         server = await asyncio.start_server(self._on_connected, HOST, 0)
         self.port = server.sockets[0].getsockname()[1]
-        is_ready.set_result(None)
-        await self._stopping.wait()
+        yield
         server.close()
         self._reset_all()
         tasks = list(self._tasks)
@@ -169,25 +143,17 @@ class ChaosProxy:
 
     def reset(self) -> int:
         """End every connection by a reset, at both ends. Returns how many there were."""
-        return self._call(self._reset_all)
+
+        async def work() -> int:
+            return self._reset_all()
+
+        return self._thread.call(work)
 
     def heal(self) -> None:
         """Pass on everything, and accept connections. Those that were cut stay cut."""
         self.to_server.heal()
         self.to_client.heal()
         self.refuses_connections = False
-
-    def _call(self, step: Callable[[], Result]) -> Result:
-        """Run on the loop of the proxy, and wait for what comes of it."""
-        if self._loop is None or self._thread is None or not self._thread.is_alive():
-            raise StateError("the proxy does not run: use it as a context manager, or start it")
-        if threading.current_thread() is self._thread:
-            raise UsageError("the proxy cannot be used on its own event loop: that would wait for itself")
-
-        async def work() -> Result:
-            return step()
-
-        return asyncio.run_coroutine_threadsafe(work(), self._loop).result(CALL_LIMIT_S)
 
     def _reset_all(self) -> int:
         pairs = list(self._pairs)
