@@ -125,6 +125,23 @@ def test_a_long_queue_is_read_from_disk_in_pages_and_in_order() -> None:
     assert queue.size_bytes == 0
 
 
+def test_the_next_page_is_asked_for_before_the_last_one_has_run_dry() -> None:
+    desk = Desk()
+    queue = desk.queue()
+    desk.send_batch(queue, *[payload(f"{number}") for number in range(2_000)])
+    consumer = desk.receiver(queue.main, credit=0)
+    desk.grant(consumer, 100)
+    assert len(desk.take()) == 100
+    # Everybody has what they asked for, and yet the store is asked: the next credit is on its way.
+    assert len(queue.main.outlet.head._ready) >= 100
+    for number in range(100, 1_900, 100):
+        queue.main.outlet.grant(consumer, 100, is_draining=False)
+        # In the same turn: no answer of the store was waited for.
+        assert [body(lock) for lock in desk.namespace.effects.deliveries][:1] == [f"{number}"]
+        desk.flush()
+        assert len(desk.take()) == 100
+
+
 def test_a_head_that_is_full_keeps_nothing_more_in_memory() -> None:
     desk = Desk()
     queue = desk.queue()

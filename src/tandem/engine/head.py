@@ -123,12 +123,11 @@ class Head:
     def room(self) -> int:
         return MAX_HEAD_MESSAGES - len(self._ready)
 
-    @property
-    def is_low(self) -> bool:
-        """Time to read more, before the last one is taken."""
+    def is_short_of(self, wanted: int) -> bool:
+        """Time to read more, if so many messages are to be at hand."""
         if self.is_complete:
             return False
-        return len(self._ready) < MAX_HEAD_MESSAGES // 2 and self._ready_bytes < MAX_HEAD_BYTES // 2
+        return len(self._ready) < min(wanted, MAX_HEAD_MESSAGES // 2) and self._ready_bytes < MAX_HEAD_BYTES // 2
 
     def first(self) -> BrokeredMessage | None:
         """The oldest message in memory; it stays there."""

@@ -23,6 +23,9 @@ __all__ = ["Outlet"]
 # Messages. The least that is read from disk at once: a query costs about as much as ten messages.
 _MIN_PAGE_MESSAGES: Final = 50
 
+# How many times as many messages are kept at hand as went, or are wanted, at once.
+_PAGES_AHEAD: Final = 4
+
 
 class Outlet:
     """One line of available messages and one line of consumers."""
@@ -73,6 +76,7 @@ class Outlet:
         waiting = self._waiting
         head = self.head
         now_ms = self.subqueue.namespace.now_ms
+        given = 0
         while waiting:
             consumer = waiting[0]
             if consumer.credit <= 0 or consumer.is_paused or not consumer.is_open:
@@ -91,6 +95,7 @@ class Outlet:
                 return
             head.take(message)
             consumer.credit -= 1
+            given += 1
             if consumer.deletes:
                 self._hand_out(message, consumer)
             else:
@@ -99,11 +104,8 @@ class Outlet:
                 self._drained(consumer)
             if len(waiting) > 1:
                 waiting.rotate(-1)
-        if waiting and not head.is_loading:
-            if head.is_low:
-                self._load(waiting)
-            elif head.first() is None:
-                self._drain(waiting)
+        if (given or waiting) and not head.is_loading:
+            self._look_ahead(waiting, given)
 
     def _lock(self, message: BrokeredMessage, consumer: Consumer, now_ms: int) -> None:
         lock = self.lock(message, consumer, now_ms)
@@ -146,15 +148,22 @@ class Outlet:
 
     # --- reading from disk ----------------------------------------------------------------------------------
 
-    def _load(self, waiting: deque[Consumer]) -> None:
-        """Ask for messages beyond the cursor: about as many as are wanted, so that little is held for nobody."""
-        wanted = _MIN_PAGE_MESSAGES
+    def _look_ahead(self, waiting: deque[Consumer], given: int) -> None:
+        """Ask for messages beyond the cursor: about as many as are wanted, so that little is held for nobody.
+
+        The next page is read after a commit, and consumers do not wait for that: it is asked for while those of the
+        last one are handed out, some times as many as went just now. Credit for as many is on its way.
+        """
+        head = self.head
+        wanted = _MIN_PAGE_MESSAGES + _PAGES_AHEAD * given
         for consumer in waiting:
-            # The next page is read after a commit, and consumers do not wait for that: some credits ahead.
-            wanted += 4 * consumer.credit
-            if wanted >= self.head.room:
+            wanted += _PAGES_AHEAD * consumer.credit
+            if wanted >= head.room:
                 break
-        self.load(min(wanted, self.head.room))
+        if head.is_short_of(wanted):
+            self.load(min(wanted, head.room))
+        elif waiting and head.first() is None:
+            self._drain(waiting)
 
     def load(self, limit: int) -> None:
         subqueue = self.subqueue
