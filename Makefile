@@ -103,9 +103,10 @@ demo: setup ## a broker killed under the official SDK, a primary namespace kille
 	$(PY) examples/kill_and_recover.py
 	$(BIN)/tandem drill
 
-bench: setup peers ## rates next to RabbitMQ, and of tandem.amqp next to python-qpid-proton, each in one run
+bench: setup peers ## rates next to RabbitMQ, to the disk, to the official SDK and to python-qpid-proton, each in one run
 	$(BIN)/tandem bench queue
 	$(BIN)/tandem bench hub
+	$(BIN)/tandem bench client
 	$(BIN)/tandem bench amqp
 
 # --- upkeep -------------------------------------------------------------------------------------------------------

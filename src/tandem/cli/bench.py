@@ -162,6 +162,31 @@ def bench_hub(
     _give_out(figures, hub_picture(figures), list(hub_tables(figures)), json_file, plot, console)
 
 
+@app.command("client")
+def bench_client(
+    messages: int = typer.Option(5_000, help="Messages per run.", min=20),
+    size: int = typer.Option(1024, help="Bytes of a message's body.", min=1),
+    in_flight: int = typer.Option(100, help="Sends that wait for their acknowledgement together.", min=1),
+    rounds: int = typer.Option(3, help="Rounds; the median counts.", min=1),
+    json_file: Path = typer.Option(
+        Path("build/bench/client.json"), "--json", help="Where to save the figures; - prints them instead of tables."
+    ),
+    plot: Path = typer.Option(Path("build/bench/client.svg"), help="Where to save the plot."),
+) -> None:
+    """tandem.client next to azure-servicebus, against the same broker."""
+    from tandem.bench.client import client_picture, client_steps, client_tables, has_official_sdk, measure_clients
+
+    console = Console(stderr=json_file == Path("-"))
+    if not has_official_sdk():
+        console.print("azure-servicebus is not installed here, so there are no ratios: pip install azure-servicebus")
+    with _progress(console) as progress:
+        task = progress.add_task("starting", total=client_steps(rounds))
+        figures = measure_clients(
+            messages, size, in_flight, rounds, lambda what: progress.update(task, advance=1, description=what)
+        )
+    _give_out(figures, client_picture(figures), client_tables(figures), json_file, plot, console)
+
+
 def _progress(console: Console) -> Progress:
     return Progress(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console, transient=True)
 
