@@ -82,8 +82,15 @@ class Pair:
     def sender(self, path: str = "orders") -> PairedSender[str]:
         return PairedSender(self.entity(path), self.rotation, OPERATION_TIMEOUT_S, lambda: self.now_s, self.told.append)
 
-    def send(self, sender: PairedSender[str], *messages: str, path: str = "orders", tried: Tried | None = None) -> None:
-        follow_blocking(sender.send(messages, tried=tried), lambda step: self._perform(step, path))
+    def send(
+        self,
+        sender: PairedSender[str],
+        *messages: str,
+        path: str = "orders",
+        timeout_s: float | None = None,
+        tried: Tried | None = None,
+    ) -> None:
+        follow_blocking(sender.send(messages, timeout_s, tried), lambda step: self._perform(step, path))
 
     def watch(self) -> None:
         """Follow what watches the first entity that began to fail, to its end."""

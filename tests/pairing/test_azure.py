@@ -7,7 +7,7 @@ import contextlib
 import copy
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusMessageBatch
@@ -110,7 +110,9 @@ async def test_a_program_of_the_sdk_goes_on_sending(
         options = driven.client.options
     async with SyphonRunner(primary.connection_string, secondary.connection_string, options) as runner:
         await until(lambda: runner.moved_count == 4, "the backlog arrives")
-        assert runner.dead_lettered_count == 0
+        assert (runner.dead_lettered_count, runner.unanswered_count) == (0, 0)
+    assert driven.client.unanswered_count == 0
+    assert sum(cast("int", event["count"]) for event in driven.told("syphoned")) == 4
     assert primary.queue(queue)["active_message_count"] == 6
     async with MessagingFactory.from_connection_string(primary.connection_string) as factory:
         messages = await factory.create_queue_client(queue).receive_batch(10, 5)
@@ -148,6 +150,20 @@ async def test_everything_about_a_message_survives_the_detour(
     assert arrived.time_to_live == timedelta(minutes=5)
     assert arrived.scheduled_enqueue_time_utc == moment
     assert arrived.properties == {"n": 7, "text": "ü"}
+
+
+@mission("M22", "M26")
+async def test_a_send_that_is_not_answered_is_counted_and_takes_the_detour(
+    drive: DriveFactory, primary: Broker, secondary: Broker, queue: str
+) -> None:
+    async with drive() as driven:
+        sender = driven.client.get_queue_sender(queue)
+        await driven.call(sender.send_messages, ServiceBusMessage("answered"))
+        inject(primary, "timeout", queue, operations=["sends"], perform=True)
+        await driven.call(sender.send_messages, ServiceBusMessage("unanswered"), timeout=3)
+        assert driven.client.unanswered_count == 1
+    assert backlog_counts(secondary, queue) == 1
+    assert primary.queue(queue)["active_message_count"] == 2
 
 
 @mission("M22")

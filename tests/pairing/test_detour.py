@@ -63,6 +63,16 @@ def test_a_send_that_fails_for_the_whole_interval_takes_the_detour(error: object
 
 
 @mission("M22")
+def test_a_send_with_a_short_time_of_its_own_has_time_for_the_detour() -> None:
+    pair = Pair(failover_interval_s=1.0)
+    pair.primary = timed_out
+    started_s = pair.now_s
+    pair.send(pair.sender(), "hurried", timeout_s=6.0)
+    assert [message for _, message in pair.diverted] == ["hurried"]
+    assert pair.now_s - started_s < 6.0, "an attempt is given up after a third of it"
+
+
+@mission("M22")
 def test_an_entity_that_recovers_within_the_interval_does_not_fail_over() -> None:
     pair = Pair(failover_interval_s=10.0)
     pair.primary = broken

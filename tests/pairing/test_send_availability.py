@@ -71,6 +71,23 @@ async def test_a_primary_that_is_killed_loses_no_message(mortal_pair: PairUnderT
     await until(lambda: set(pair.backlog().values()) == {0}, "the backlog is empty")
 
 
+@mission("M22", "M26")
+async def test_sends_that_are_not_answered_are_counted_and_pings_are_not(
+    pair: PairUnderTest, queue: str, primary: Broker
+) -> None:
+    options = pair.options(failover_interval=DIRECTLY)
+    await pair.primary.pair_namespace(options)
+    client = pair.primary.create_queue_client(queue)
+    await client.send(BrokeredMessage("answered"))
+    inject(primary, "timeout", queue, operations=["sends"], perform=True)
+    await client.send(BrokeredMessage("unanswered"))
+    await until(lambda: bool(pair.told("ping", queue)), "a ping is not answered either")
+    assert options.paired_namespace is not None
+    assert options.paired_namespace.unanswered_count == 1
+    assert sum(pair.backlog().values()) == 1
+    assert primary.queue(queue)["active_message_count"] == 2, "it was taken all the same"
+
+
 @mission("M22")
 async def test_one_entity_fails_over_and_its_neighbour_does_not(
     pair: PairUnderTest, queue: str, primary: Broker

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Final, Self, cast
@@ -52,9 +52,10 @@ _TRANSFER_DESTINATION: Final = "com.microsoft:transfer-destination-address"
 class SendLink:
     """A link, and the connection it is on."""
 
-    def __init__(self, wire: Wire, sender: Sender) -> None:
+    def __init__(self, wire: Wire, sender: Sender, note_unanswered: Callable[[], None] | None = None) -> None:
         self.wire = wire
         self.sender = sender
+        self._note_unanswered = note_unanswered
         attach = sender.link.attach
         announced = None if attach is None else attach.max_message_size
         self.max_message_size_bytes: int = announced or _DEFAULT_MAX_MESSAGE_SIZE_BYTES
@@ -74,7 +75,14 @@ class SendLink:
                 f"the message has {len(payload):,} bytes as it is sent; '{self.sender.link.name}' takes {limit:,}"
             )
         state = None if transaction is None else await transaction.state(self.wire)
-        check_outcome(await self.sender.send(payload, message_format=message_format, state=state))
+        try:
+            outcome = await self.sender.send(payload, message_format=message_format, state=state)
+        except BaseException:
+            # The link was lost or the time is over: whether the service has it will never be known.
+            if self._note_unanswered is not None:
+                self._note_unanswered()
+            raise
+        check_outcome(outcome)
 
 
 def check_outcome(outcome: DeliveryState | None) -> None:
@@ -104,6 +112,8 @@ class MessageSender:
         self._retrier = connection.make_retrier()
         self._link = Lazy(self._open, lambda link: link.is_alive)
         self._node = ManagementNode(connection, via or path, self._retrier)
+        # Told of each transfer that was handed over and not answered. For the inside of this library.
+        self.on_unanswered: Callable[[], None] | None = None
 
     @property
     def path(self) -> str:
@@ -229,15 +239,20 @@ class MessageSender:
 
         await self._retrier.perform(attempt, f"a send to '{self._path}'")
 
+    def _note_unanswered(self) -> None:
+        if self.on_unanswered is not None:
+            self.on_unanswered()
+
     async def _open(self) -> SendLink:
         wire = await self._connection.wire()
         self._connection.opened.add(self)
         await wire.authorize(self._path)
         if self._via is None:
-            return SendLink(wire, await wire.client.sender(self._path))
+            return SendLink(wire, await wire.client.sender(self._path), self._note_unanswered)
         await wire.authorize(self._via)
         properties: dict[object, object] = {Symbol(_TRANSFER_DESTINATION): self._path}
-        return SendLink(wire, await wire.client.sender(self._via, properties=properties))
+        sender = await wire.client.sender(self._via, properties=properties)
+        return SendLink(wire, sender, self._note_unanswered)
 
 
 def split_by_size(payloads: Sequence[bytes], max_bytes: int) -> list[list[bytes]]:

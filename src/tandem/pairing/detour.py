@@ -258,7 +258,9 @@ class PairedSender(Generic[Message]):
         `tried` is what came of an attempt that the driver made ahead.
         """
         began_s = self._now_s() if tried is None else tried.started_s
-        deadline_s = began_s + (self._operation_timeout_s if timeout_s is None else timeout_s)
+        operation_timeout_s = self._operation_timeout_s if timeout_s is None else timeout_s
+        attempt_timeout_s = min(self._attempt_timeout_s, operation_timeout_s / _ATTEMPTS_PER_OPERATION)
+        deadline_s = began_s + operation_timeout_s
         pause_s = _FIRST_PAUSE_S
         is_first_loss = True
         while messages:
@@ -270,7 +272,7 @@ class PairedSender(Generic[Message]):
             else:
                 yield from self._wait_until_open(deadline_s)
                 started_s = self._now_s()
-                outcome = yield SendToPrimary(messages, self._timeout_s(deadline_s))
+                outcome = yield SendToPrimary(messages, self._timeout_s(attempt_timeout_s, deadline_s))
             messages = messages[outcome.count :]
             if outcome.judgement is Judgement.SENT:
                 self.note_success()
@@ -288,11 +290,11 @@ class PairedSender(Generic[Message]):
             yield from self._bear(outcome.judgement, outcome.error, deadline_s, pause_s)
             pause_s = min(_LONGEST_PAUSE_S, pause_s * 2)
 
-    def _timeout_s(self, deadline_s: float) -> float:
+    def _timeout_s(self, attempt_timeout_s: float, deadline_s: float) -> float:
         now_s = self._now_s()
         due_at_s = self._entity.due_at_s
-        soon_s = self._attempt_timeout_s if due_at_s is None else due_at_s - now_s
-        wanted_s = max(min(self._attempt_timeout_s, soon_s), min(_MIN_ATTEMPT_TIMEOUT_S, self._attempt_timeout_s))
+        soon_s = attempt_timeout_s if due_at_s is None else due_at_s - now_s
+        wanted_s = max(min(attempt_timeout_s, soon_s), min(_MIN_ATTEMPT_TIMEOUT_S, attempt_timeout_s))
         return max(0.0, min(wanted_s, deadline_s - now_s))
 
     def _wait_until_open(self, deadline_s: float) -> Course:

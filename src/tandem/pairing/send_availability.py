@@ -63,6 +63,9 @@ class SendAvailabilityPairedNamespace:
         )
         paths = [backlog_queue_path(primary_namespace, index) for index in range(options.backlog_queue_count)]
         self._backlog = [self._secondary.create_direct_sender(path) for path in paths]
+        for backlog in self._backlog:
+            backlog.on_unanswered = self._note_unanswered
+        self._unanswered_count = 0
         self._entities: dict[str, PairedEntity] = {}
         self._senders: weakref.WeakKeyDictionary[MessageSender, PairedSender[bytes]] = weakref.WeakKeyDictionary()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -110,6 +113,15 @@ class SendAvailabilityPairedNamespace:
     def usable_backlog_queues(self) -> tuple[int, ...]:
         """The backlog queues that are in rotation."""
         return self._rotation.usable
+
+    @property
+    def unanswered_count(self) -> int:
+        """Transfers to either namespace, the syphon's among them, that were handed over and not answered: whether they
+        were taken is not known, and what was sent again may have come twice. Pings do not count."""
+        return self._unanswered_count + (0 if self._syphon is None else self._syphon.unanswered_count)
+
+    def _note_unanswered(self) -> None:
+        self._unanswered_count += 1
 
     # --- SendInterceptor ------------------------------------------------------------------------------------
 
@@ -182,6 +194,7 @@ class SendAvailabilityPairedNamespace:
     def _paired_sender(self, sender: MessageSender) -> PairedSender[bytes]:
         paired = self._senders.get(sender)
         if paired is None:
+            sender.on_unanswered = self._note_unanswered
             timeout_s = self._primary.settings.operation_timeout.total_seconds()
             paired = self._senders[sender] = PairedSender(
                 self._entity(sender.path), self._rotation, timeout_s, self._waiting.now_s, self._reporter.tell

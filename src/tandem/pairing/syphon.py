@@ -4,7 +4,8 @@ It completes a backlog message only after the primary has accepted it: a crash i
 none is lost. A message that the primary refuses for good is dead-lettered in its backlog queue, with the reason. One
 whose entity cannot take it now stays: if the whole primary is away, all are given back and the syphon waits; if it is
 one entity, its messages are left under their locks, so that those of the others go on, and given back when that entity
-is heard of again.
+is heard of again: by the pair, if it is one of this process, and else by one of its messages, which is tried now and
+then.
 """
 
 from __future__ import annotations
@@ -98,11 +99,15 @@ class Syphon:
         # What was left under its lock, by the entity that did not take it.
         self._left: dict[str, list[BrokeredMessage]] = {}
         self._giving_back: set[asyncio.Task[None]] = set()
+        # Those who try an entity that has such messages, by its path.
+        self._probes: dict[str, asyncio.Task[None]] = {}
         self._woken = asyncio.Event()
         self._is_closing = False
         # Since it was started: what reached the primary, and what never will.
         self.moved_count = 0
         self.dead_lettered_count = 0
+        # Sends to the primary and completions that were not answered: each may bring a message twice.
+        self.unanswered_count = 0
 
     def start(self) -> None:
         for index, path in enumerate(self._backlog_paths):
@@ -128,8 +133,8 @@ class Syphon:
             if late:
                 await asyncio.wait(late)
             self._pumps.clear()
-        if self._giving_back:
-            await asyncio.wait(self._giving_back, timeout=_CLOSE_GRACE_S)
+        if waiting := {*self._giving_back, *self._probes.values()}:
+            await asyncio.wait(waiting, timeout=_CLOSE_GRACE_S)
         await self._primary.close()
         await self._secondary.close()
 
@@ -194,10 +199,15 @@ class Syphon:
         self.moved_count += 1
         self._give_back(path)
         self._tell(Told("syphoned", path, {"count": 1, "queue": index}))
-        # If this fails the message comes again: twice, and not never.
-        with contextlib.suppress(MessagingError):
+        try:
             await message.complete()
+        except MessagingError:
+            # The message comes again: twice, and not never.
+            self._note_unanswered()
         return _Move.DONE
+
+    def _note_unanswered(self) -> None:
+        self.unanswered_count += 1
 
     async def _keep(self, message: BrokeredMessage, path: str, error: TandemError) -> _Move:
         if is_refused_for_good(error) and not self._is_closing:
@@ -206,9 +216,24 @@ class Syphon:
             left = self._left.setdefault(path, [])
             if len(left) < _MAX_LEFT:
                 left.append(message)
+            if path not in self._probes and not self._is_closing:
+                self._probes[path] = asyncio.create_task(self._probe(path))
             return _Move.LEFT
         await _abandon([message])
         return _Move.GIVEN_BACK
+
+    async def _probe(self, path: str) -> None:
+        """Give back one of the messages that are left for an entity, and later another: the first that is taken brings
+        the others with it. Ends when none is left."""
+        pause_s = _FIRST_PAUSE_S
+        try:
+            while self._left.get(path):
+                await self._pause(pause_s)
+                pause_s = min(_LONGEST_PAUSE_S, pause_s * 2)
+                if left := self._left.get(path):
+                    await _abandon([left.pop(0)])
+        finally:
+            del self._probes[path]
 
     def _give_back(self, path: str) -> None:
         """What was left under its lock for an entity is received again at once."""
@@ -230,6 +255,7 @@ class Syphon:
         sender = self._senders.get(path)
         if sender is None:
             sender = self._senders[path] = self._primary.create_direct_sender(path)
+            sender.on_unanswered = self._note_unanswered
         return sender
 
 

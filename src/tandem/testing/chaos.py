@@ -56,6 +56,8 @@ class Direction:
         self.is_stalled = False
         self.passed_bytes = 0
         self.passed_pieces = 0
+        # Pieces that are held up at present.
+        self.waiting_pieces = 0
         self._dice: Final = random.Random(seed)  # noqa: S311 - repeatable is what is wanted
 
     def heal(self) -> None:
@@ -66,6 +68,13 @@ class Direction:
 
     async def hold_up(self, size_bytes: int) -> None:
         """Until a piece may go on."""
+        self.waiting_pieces += 1
+        try:
+            await self._hold_up(size_bytes)
+        finally:
+            self.waiting_pieces -= 1
+
+    async def _hold_up(self, size_bytes: int) -> None:
         wait_s = self.delay_s
         if self.jitter_s:
             wait_s += self._dice.uniform(0.0, self.jitter_s)

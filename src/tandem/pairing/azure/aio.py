@@ -194,15 +194,16 @@ class PairedServiceBusSender:
         timeout_s: float | None,
         send_direct: Callable[[list[SdkMessage], float], Awaitable[int]],
     ) -> None:
-        await self._pair.set_up()
+        pair = self._pair
+        await pair.set_up()
 
         async def perform(step: Step) -> Outcome:
             if isinstance(step, SendToPrimary):
-                return await _tried(send_direct(list(step.messages), step.timeout_s), judge_primary)
+                return pair.note(await _tried(send_direct(list(step.messages), step.timeout_s), judge_primary))
             if isinstance(step, SendToBacklog):
                 portion = fitting_portion(step.messages, self._path)
                 sender = self._backlog_sender(step.index)
-                return await _tried(_send(sender, portion, ATTEMPT_TIMEOUT_S), judge_backlog)
+                return pair.note(await _tried(_send(sender, portion, ATTEMPT_TIMEOUT_S), judge_backlog))
             assert isinstance(step, Sleep)
             await asyncio.sleep(step.delay_s)
             return Outcome()
@@ -254,6 +255,11 @@ class PairedServiceBusClient:
     def states(self) -> dict[str, FailoverState]:
         """The state of each entity that was sent to, by its path."""
         return self._pair.states
+
+    @property
+    def unanswered_count(self) -> int:
+        """Sends to either namespace that were not answered: what was sent again may have come twice."""
+        return self._pair.unanswered_count
 
     async def set_up(self) -> None:
         """Find or make the backlog queues."""

@@ -201,18 +201,18 @@ class PairedServiceBusSender:
         timeout_s: float | None,
         send_direct: Callable[[list[SdkMessage], float], int],
     ) -> None:
-        self._pair.set_up()
+        pair = self._pair
+        pair.set_up()
 
         def perform(step: Step) -> Outcome:
             if isinstance(step, SendToPrimary):
-                return _tried(lambda: send_direct(list(step.messages), step.timeout_s), judge_primary)
+                return pair.note(_tried(lambda: send_direct(list(step.messages), step.timeout_s), judge_primary))
             if isinstance(step, SendToBacklog):
                 portion = fitting_portion(step.messages, self._path)
-                return _tried(
-                    lambda: _send(self._backlog_sender(step.index), portion, ATTEMPT_TIMEOUT_S), judge_backlog
-                )
+                sender = self._backlog_sender(step.index)
+                return pair.note(_tried(lambda: _send(sender, portion, ATTEMPT_TIMEOUT_S), judge_backlog))
             assert isinstance(step, Sleep)
-            self._pair.sleep(step.delay_s)
+            pair.sleep(step.delay_s)
             return Outcome()
 
         follow_blocking(self._paired.send(messages, timeout_s), perform)
@@ -262,6 +262,11 @@ class PairedServiceBusClient:
     def states(self) -> dict[str, FailoverState]:
         """The state of each entity that was sent to, by its path."""
         return self._pair.states
+
+    @property
+    def unanswered_count(self) -> int:
+        """Sends to either namespace that were not answered: what was sent again may have come twice."""
+        return self._pair.unanswered_count
 
     def set_up(self) -> None:
         """Find or make the backlog queues."""

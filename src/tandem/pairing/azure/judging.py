@@ -24,7 +24,7 @@ from azure.servicebus.exceptions import (
 
 from tandem.pairing.detour import Judgement
 
-__all__ = ["ERRORS", "judge_backlog", "judge_ping", "judge_primary"]
+__all__ = ["ERRORS", "is_unanswered", "judge_backlog", "judge_ping", "judge_primary"]
 
 # What a call of the SDK may raise. ValueError and TypeError are mistakes of the caller.
 ERRORS: Final = (AzureError, ValueError, TypeError, OSError)
@@ -46,6 +46,17 @@ _INVALID: Final = (
     "com.microsoft:argument-error",
     "com.microsoft:argument-out-of-range",
 )
+
+
+# What the SDK says when there was nothing to send by yet.
+_UNREACHED: Final = ("Failed to initiate the connection", "Timed out waiting for the AMQP link to open")
+
+
+def is_unanswered(error: Exception) -> bool:
+    """Whether the message of a send may have been taken although nobody said so. When in doubt it may."""
+    if not isinstance(error, (*_LOST, OperationTimeoutError)):
+        return False
+    return not any(words in str(error) for words in _UNREACHED)
 
 
 def judge_primary(error: Exception) -> Judgement:

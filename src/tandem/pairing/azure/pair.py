@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import random
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,9 +16,10 @@ from tandem.client.messaging_factory import MessagingFactory
 from tandem.client.namespace_manager import NamespaceManager
 from tandem.client.service_address import parse_connection_string
 from tandem.errors import ConfigurationError
+from tandem.pairing.azure.judging import is_unanswered
 from tandem.pairing.azure.messages import SdkMessage
 from tandem.pairing.backlog import backlog_queue_path, primary_namespace_name
-from tandem.pairing.detour import PairedEntity, PairedSender, Told
+from tandem.pairing.detour import Outcome, PairedEntity, PairedSender, Told
 from tandem.pairing.events import EventDescriber, EventReporter, Listener
 from tandem.pairing.failover import FailoverState
 from tandem.pairing.options import (
@@ -87,14 +89,14 @@ def _describe(client: Any) -> tuple[str, NamespaceManager | None]:
 class SdkReporter:
     """Writes what happens to the operations of the secondary, by a connection of its own."""
 
-    def __init__(self, primary_address: str, secondary: MessagingFactory) -> None:
+    def __init__(self, primary_address: str, secondary: MessagingFactory, listener: Listener | None) -> None:
         self._factory = secondary
-        self._reporter = EventReporter(primary_address, secondary, None, time.time)
+        self._reporter = EventReporter(primary_address, secondary, listener, time.time)
 
     @staticmethod
-    async def create(primary_address: str, secondary_string: str) -> SdkReporter:
-        """On the event loop that it will work on."""
-        return SdkReporter(primary_address, MessagingFactory.from_connection_string(secondary_string))
+    async def create(primary_address: str, secondary_string: str, listener: Listener | None = None) -> SdkReporter:
+        """On the event loop that it will work on. The listener is told the same, in sums where these are written."""
+        return SdkReporter(primary_address, MessagingFactory.from_connection_string(secondary_string), listener)
 
     async def tell(self, told: Told) -> None:
         self.tell_now(told)
@@ -131,11 +133,21 @@ class SdkPair(abc.ABC):
         self.rotation = BacklogRotation(options.backlog_queue_count, options.choose)
         self._describe = EventDescriber(primary_address, secondary_address, time.time)
         self._entities: dict[str, PairedEntity] = {}
+        # Sends to either namespace that were not answered: whether they were taken is not known.
+        self.unanswered_count = 0
+        self._noting = threading.Lock()
 
     @property
     def states(self) -> dict[str, FailoverState]:
         """The state of each entity that was sent to, by its path."""
         return {entity.path: entity.state for entity in self._entities.values()}
+
+    def note(self, outcome: Outcome) -> Outcome:
+        """What came of a send."""
+        if outcome.error is not None and is_unanswered(outcome.error):
+            with self._noting:
+                self.unanswered_count += 1
+        return outcome
 
     def backlog_path(self, index: int) -> str:
         return backlog_queue_path(self.primary_namespace, index)

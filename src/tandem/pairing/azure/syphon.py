@@ -37,11 +37,16 @@ class SyphonRunner:
         """Messages that the primary will never take: they are in the dead-letter queues of the backlog queues."""
         return 0 if self._syphon is None else self._syphon.dead_lettered_count
 
+    @property
+    def unanswered_count(self) -> int:
+        """Sends and completions that were not answered: each may have brought a message twice."""
+        return 0 if self._syphon is None else self._syphon.unanswered_count
+
     async def __aenter__(self) -> Self:
         primary, secondary = (MessagingFactory.from_connection_string(one) for one in self._strings)
         name = self._options.primary_namespace or primary_namespace_name(primary.address)
         paths = [backlog_queue_path(name, index) for index in range(self._options.backlog_queue_count)]
-        self._reporter = await SdkReporter.create(primary.address, self._strings[1])
+        self._reporter = await SdkReporter.create(primary.address, self._strings[1], self._options.listener)
         # It makes connections of its own after the pattern of these, which stay unconnected.
         self._syphon = Syphon(primary, secondary, paths, self._reporter.tell_now)
         self._syphon.start()
