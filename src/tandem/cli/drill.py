@@ -3,50 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import enum
+import contextlib
 import tempfile
 import time
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
 from tandem.cli.failure import CommandFailed
 from tandem.cli.options import AsJson
 from tandem.cli.output import neutral, print_json, print_table, progress
+from tandem.drill.plan import ENTITIES, DrillPlan, DriverName, Fault
 from tandem.durations import parse_duration_ms
 
 __all__ = ["drill"]
 
-# Of the figures, what each means.
-_MEANINGS: Final = {
-    "sent": "messages that one namespace or the other has taken",
-    "received": "of these, received from the primary",
-    "lost": "of these, never received",
-    "duplicates": "received once more than sent: the outcome of a send was not known",
-    "out_of_order": "received behind a later one of the same sender",
-    "diverted": "took the detour by the secondary",
-    "syphoned": "brought from there to the primary",
-    "redelivered": "handed out again because the primary died before it heard that they were done",
-    "refused": "sends that failed",
-    "pings": "sent to the primary while it was away",
-    "seconds_to_detect": "from the kill to the first failover",
-    "seconds_to_restore": "from the return of the primary until the last entity was back",
-    "seconds_to_drain": "from the return of the primary until the backlog was empty",
-    "outage_seconds": "from the kill until the primary served again",
-}
 
-
-class Fault(enum.Enum):
-    """What `tandem.cli.drill_run` has."""
-
-    KILL = "kill"
-    DROP_CONNECTIONS = "drop-connections"
-    REFUSE_SENDS = "refuse-sends"
-    TIMEOUT = "timeout"
-
-
+# Longer than 70 lines: one parameter for each option, with the words that explain it.
 def drill(
     messages: Annotated[int, typer.Option(help="How many are sent.", min=10)] = 1_000,
     rate: Annotated[float, typer.Option(help="How many are sent in a second.", min=1)] = 40.0,
@@ -55,56 +31,79 @@ def drill(
         str, typer.Option(metavar="TIME", help="How long an entity may fail before its messages take the detour.")
     ] = "2s",
     ping_interval: Annotated[str, typer.Option(metavar="TIME", help="How often the primary is asked.")] = "1s",
+    operation_timeout: Annotated[
+        str, typer.Option(metavar="TIME", help="How long one send may take, the detour included.")
+    ] = "5m",
     backlog_queues: Annotated[int, typer.Option(help="How many queues the secondary has for the detour.", min=1)] = 10,
     fault: Annotated[
         Fault,
         typer.Option(metavar="|".join(one.value for one in Fault), help="How the primary fails; kill is SIGKILL."),
     ] = Fault.KILL,
+    entity: Annotated[
+        str | None,
+        typer.Option(metavar="|".join(ENTITIES), help="Only this one fails, and no other may fail over."),
+    ] = None,
     begins_after: Annotated[
         float, typer.Option(help="When it fails: after this part of the messages, from 0 to 1.", min=0, max=0.9)
     ] = 0.25,
+    driver: Annotated[
+        DriverName,
+        typer.Option(
+            metavar="|".join(one.value for one in DriverName),
+            help="Whose client sends and receives: Tandem's, or the official SDK (azure-servicebus).",
+        ),
+    ] = DriverName.TANDEM,
+    duplicate_detection: Annotated[
+        bool, typer.Option("--duplicate-detection", help="The entities detect duplicates: none may come.")
+    ] = False,
+    report: Annotated[Path, typer.Option(metavar="DIR", help="Where drill.json and drill.html are saved.")] = Path(
+        "build/drill"
+    ),
+    keep: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Leave the data of both brokers in DIR/primary and DIR/secondary."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Kill a primary namespace under load, and account for every message.
+    """Let a primary namespace fail under load, and account for every message.
 
     Two brokers are started on this machine, in a folder that is deleted afterwards. Messages go to two queues, one of
-    them with sessions, and a topic, through a paired client. The primary is killed with SIGKILL, comes back, and what
-    took the detour is syphoned. The exit code is 1 if a message was lost.
+    them with sessions, and a topic, through a paired client. The primary is killed with SIGKILL, or fails in another
+    way, comes back, and what took the detour is syphoned. The exit code is 1 if a promise was broken: a message lost, a
+    duplicate nobody can explain, a failover of what was not away.
 
     \b
     Examples:
       tandem drill
       tandem drill --messages 200 --rate 100 --outage 3s --failover-interval 500ms --json
-      tandem drill --fault drop-connections --begins-after 0.6
+      tandem drill --fault drop-connections --begins-after 0.6 --driver azure
+      tandem drill --fault stall --entity orders --operation-timeout 6s --duplicate-detection
     """
-    from tandem.cli.drill_run import DrillPlan, run_drill
+    from tandem.drill.report import save_report
 
     plan = DrillPlan(
         messages,
         rate,
-        _duration("--outage", outage).total_seconds(),
+        _duration("--outage", outage),
         _duration("--failover-interval", failover_interval),
         _duration("--ping-interval", ping_interval),
+        _duration("--operation-timeout", operation_timeout),
         backlog_queues,
-        fault.value,
+        fault,
+        entity,
         begins_after,
+        driver,
+        duplicate_detection,
     )
-    started_s = time.monotonic()
-
-    def say(what: str) -> None:
-        if not as_json:
-            typer.echo(f"{time.monotonic() - started_s:7.2f} s  {neutral(what)}", err=True)
-
-    with (
-        tempfile.TemporaryDirectory(prefix="tandem-drill-") as folder,
-        progress("received", messages, as_json) as advance,
-    ):
-        figures = asyncio.run(run_drill(plan, Path(folder), say, lambda done: advance(done, messages)))
+    with _data_folder(keep) as folder:
+        figures = _run(plan, folder, as_json)
+    page = save_report(figures, report)
     if as_json:
         print_json(figures)
     else:
         _print(figures)
-    if figures["lost"]:
+        typer.echo(f"saved to {page}", err=True)
+    if figures["violations"]:
         raise typer.Exit(1)
 
 
@@ -115,10 +114,42 @@ def _duration(option: str, text: str) -> timedelta:
     return timedelta(milliseconds=value_ms)
 
 
+@contextlib.contextmanager
+def _data_folder(keep: Path | None) -> Iterator[Path]:
+    from tandem.drill.course import PRIMARY, SECONDARY
+
+    if keep is None:
+        with tempfile.TemporaryDirectory(prefix="tandem-drill-") as folder:
+            yield Path(folder)
+        return
+    for name in (PRIMARY, SECONDARY):
+        if (keep / name).exists():
+            raise CommandFailed(f"--keep is {str(keep)!r}, which has data of another drill: delete it, or take another")
+    keep.mkdir(parents=True, exist_ok=True)
+    yield keep
+
+
 # Any: the figures as they are printed as JSON.
+def _run(plan: DrillPlan, folder: Path, is_quiet: bool) -> dict[str, Any]:
+    from tandem.drill.course import run_drill
+
+    started_s = time.monotonic()
+
+    def say(what: str) -> None:
+        if not is_quiet:
+            typer.echo(f"{time.monotonic() - started_s:7.2f} s  {neutral(what)}", err=True)
+
+    with progress("received", plan.messages, is_quiet) as advance:
+        return asyncio.run(run_drill(plan, folder, say, lambda done: advance(done, plan.messages)))
+
+
 def _print(figures: dict[str, Any]) -> None:
+    from tandem.drill.figures import MEANINGS
+
     rows = [
         (name.replace("_", " "), "-" if figures[name] is None else f"{figures[name]:,}", meaning)
-        for name, meaning in _MEANINGS.items()
+        for name, meaning in MEANINGS.items()
     ]
     print_table(("figure", "value", "meaning"), rows, ("value",))
+    for violation in figures["violations"]:
+        typer.echo(f"broken: {violation}", err=True)

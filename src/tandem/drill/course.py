@@ -1,0 +1,155 @@
+"""One drill, from its beginning to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from tandem.drill.account import Account, Ending
+from tandem.drill.chronicle import Chronicle
+from tandem.drill.drivers import Driver, Pair, make_driver
+from tandem.drill.figures import make_figures
+from tandem.drill.outages import outage_of
+from tandem.drill.plan import NEWS, ORDERS, PAYMENTS, SUBSCRIPTION, DrillPlan
+from tandem.drill.traffic import Traffic
+from tandem.pairing import PairingEvent
+from tandem.testing import Broker
+
+__all__ = ["PRIMARY", "SECONDARY", "run_drill"]
+
+# Folders of the data of both brokers.
+PRIMARY: Final = "primary"
+SECONDARY: Final = "secondary"
+
+# Seconds without a message after which those that are missing count as lost.
+_PATIENCE_S: Final = 30.0
+
+# Seconds between two looks: at the states of the entities, at what is left, at how much has come.
+_WATCH_INTERVAL_S: Final = 0.02
+_LEFT_INTERVAL_S: Final = 0.2
+_ADVANCE_INTERVAL_S: Final = 0.2
+
+_SPOKEN: Final = frozenset({"failing", "failed-over", "restored"})
+
+
+class Drill:
+    """One run."""
+
+    def __init__(self, plan: DrillPlan, folder: Path, say: Callable[[str], None]) -> None:
+        self._plan = plan
+        self._say = say
+        arguments = ("--dev", "--allow-faults")
+        self._primary, self._secondary = (Broker(folder / name, arguments=arguments) for name in (PRIMARY, SECONDARY))
+        self.account = Account()
+        self._chronicle = Chronicle()
+
+    # Any: the figures are what is printed as JSON.
+    async def run(self) -> dict[str, Any]:
+        with contextlib.ExitStack() as stack:
+            for broker in (self._primary, self._secondary):
+                stack.callback(broker.close)
+            await asyncio.gather(*(asyncio.to_thread(one.start) for one in (self._primary, self._secondary)))
+            await asyncio.to_thread(self._create_entities)
+            self._say("both brokers serve")
+            pair = Pair(self._primary.connection_string, self._secondary.connection_string, self._on_event)
+            async with make_driver(self._plan, pair) as driver:
+                left = await self._drive(driver)
+            # Closing it told the last of what happened.
+            self._chronicle.ended_s = time.monotonic()
+            chronicle = self._chronicle
+            ending = Ending(chronicle.failed_over, chronicle.away, driver.unanswered_count, left)
+            # A broker that is asked to end may take a moment, in which this loop has others to serve.
+            await asyncio.to_thread(stack.close)
+        return make_figures(self._plan, self.account, self._chronicle, ending)
+
+    def _create_entities(self) -> None:
+        primary = self._primary
+        fields = {"requires_duplicate_detection": self._plan.has_duplicate_detection}
+        primary.create_queue(ORDERS, **fields)
+        primary.create_queue(PAYMENTS, requires_session=True, **fields)
+        primary.create_topic(NEWS, **fields)
+        primary.create_subscription(NEWS, SUBSCRIPTION)
+
+    def _on_event(self, event: PairingEvent) -> None:
+        self._chronicle.note_event(event, time.monotonic())
+        if event["event"] in _SPOKEN:
+            self._say(f"{event['entity']}: {event['event']}")
+
+    # --- the course -----------------------------------------------------------------------------------------
+
+    async def _drive(self, driver: Driver) -> int:
+        """Returns how many messages were left in the backlog."""
+        traffic = Traffic(self._plan, driver, self.account, self._say)
+        watching = asyncio.create_task(self._watch(driver))
+        outage = asyncio.create_task(self._have_outage(traffic.is_under_way))
+        try:
+            traffic.start_receivers()
+            await traffic.open_senders()
+            self._chronicle.started_s = time.monotonic()
+            await traffic.send_all()
+            await outage
+            left = await self._wait_for_the_rest()
+            await traffic.stop_receivers()
+        finally:
+            for task in (watching, outage):
+                task.cancel()
+        return left
+
+    async def _watch(self, driver: Driver) -> None:
+        while True:
+            self._chronicle.note_states(driver.states, time.monotonic())
+            await asyncio.sleep(_WATCH_INTERVAL_S)
+
+    async def _have_outage(self, is_under_way: asyncio.Event) -> None:
+        await is_under_way.wait()
+        outage = outage_of(self._plan)
+        self._chronicle.began_s = time.monotonic()
+        await asyncio.to_thread(outage.begin, self._primary)
+        where = "the primary" if self._plan.entity is None else f"'{self._plan.entity}'"
+        self._say(f"{where} is away: {self._plan.fault.value}")
+        await asyncio.sleep(self._plan.outage.total_seconds())
+        await asyncio.to_thread(outage.end, self._primary)
+        self._chronicle.returned_s = self.account.last_received_s = time.monotonic()
+        self._say(f"{where} serves again")
+
+    async def _wait_for_the_rest(self) -> int:
+        """Until all entities are back, the backlog is empty and everything was received, duplicates among it."""
+        while True:
+            left = await asyncio.to_thread(self._count_backlog)
+            waiting = await asyncio.to_thread(self._count_waiting)
+            if not (left or waiting or self.account.missing or self._chronicle.away):
+                return 0
+            if time.monotonic() - self.account.last_received_s > _PATIENCE_S:
+                return left
+            await asyncio.sleep(_LEFT_INTERVAL_S)
+
+    def _count_backlog(self) -> int:
+        return sum(int(queue["message_count"]) for queue in self._secondary.queues())
+
+    def _count_waiting(self) -> int:
+        primary = self._primary
+        entities = [primary.queue(ORDERS), primary.queue(PAYMENTS), primary.subscription(NEWS, SUBSCRIPTION)]
+        return sum(int(entity["message_count"]) for entity in entities)
+
+
+async def run_drill(
+    plan: DrillPlan, folder: Path, say: Callable[[str], None], advance: Callable[[int], object]
+) -> dict[str, Any]:
+    """Carry it out over data in this folder, and return the figures.
+
+    `say` is told what happens, `advance` how many messages have come.
+    """
+    drill = Drill(plan, folder, say)
+    running = asyncio.create_task(drill.run())
+    try:
+        while not running.done():
+            await asyncio.wait([running], timeout=_ADVANCE_INTERVAL_S)
+            advance(len(drill.account.received))
+    finally:
+        running.cancel()
+        await asyncio.wait([running])
+    return running.result()

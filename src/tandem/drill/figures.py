@@ -1,0 +1,116 @@
+"""The figures of a drill, as they are printed and saved as JSON. Times are seconds; zero is when the outage began."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from typing import Any, Final
+
+from tandem.drill.account import Account, Ending, expectations, violations
+from tandem.drill.chronicle import Chronicle
+from tandem.drill.plan import DrillPlan
+
+__all__ = ["MEANINGS", "make_figures"]
+
+# Of the figures, what each means.
+MEANINGS: Final = {
+    "sent": "messages that one namespace or the other has taken",
+    "received": "of these, received from the primary",
+    "lost": "of these, never received",
+    "duplicates": "received once more than sent",
+    "unanswered": "sends whose outcome was not known: so many duplicates there may be",
+    "out_of_order": "received behind a later one of the same sender",
+    "diverted": "took the detour by the secondary",
+    "syphoned": "brought from there to the primary",
+    "redelivered": "handed out again because the primary did not hear that they were done",
+    "refused": "sends that failed",
+    "pings": "sent to the primary while it was away",
+    "seconds_to_detect": "from the beginning of the outage to the first failover",
+    "seconds_to_restore": "from the return of the primary until the last entity was back",
+    "seconds_to_drain": "from the return of the primary until the backlog was empty",
+    "outage_seconds": "from its beginning until the primary served again",
+}
+
+# Seconds. Curves have a point for each of these in which something happened.
+_STEP_S: Final = 0.1
+
+# Events that are moments; the others are sums.
+_MOMENTS: Final = frozenset({"failing", "failed-over", "ping", "restored", "backlog-queue-removed"})
+
+
+# Any: the figures are what is printed as JSON.
+def make_figures(plan: DrillPlan, account: Account, chronicle: Chronicle, ending: Ending) -> dict[str, Any]:
+    return {
+        "sent": len(account.sent),
+        "received": len(account.sent.keys() & account.received.keys()),
+        "lost": len(account.missing),
+        "duplicates": account.duplicates,
+        "unanswered": ending.unanswered,
+        "out_of_order": account.out_of_order,
+        "diverted": chronicle.total("diverted"),
+        "syphoned": chronicle.total("syphoned"),
+        "redelivered": account.redelivered,
+        "refused": account.refused,
+        "pings": len(chronicle.of("ping")),
+        "seconds_to_detect": _between(chronicle.began_s, chronicle.first_s("failed-over")),
+        "seconds_to_restore": _between(chronicle.returned_s, chronicle.last_s("restored")),
+        "seconds_to_drain": _between(chronicle.returned_s, chronicle.last_s("syphoned")),
+        "outage_seconds": _between(chronicle.began_s, chronicle.returned_s),
+        "fault": plan.fault.value,
+        "entity": plan.entity,
+        "driver": plan.driver.value,
+        "duplicate_detection": plan.has_duplicate_detection,
+        "command": shlex.join(["tandem", "drill", *plan.arguments()]),
+        "expected": expectations(plan),
+        "violations": violations(plan, account, ending),
+        **_course(account, chronicle),
+    }
+
+
+def _course(account: Account, chronicle: Chronicle) -> dict[str, Any]:
+    """What happened when: all that a picture of it needs."""
+    began_s = chronicle.began_s
+
+    def since(at_s: float) -> float:
+        return round(at_s - began_s, 3)
+
+    timeline = [
+        {"seconds": since(at_s), "event": event["event"], "entity": event["entity"], "outcome": event.get("outcome")}
+        for at_s, event in chronicle.events
+        if event["event"] in _MOMENTS
+    ]
+    states = [
+        {"seconds": since(at_s), "entity": entity, "state": state.value} for at_s, entity, state in chronicle.changes
+    ]
+    arrivals = {
+        "sent": [(at_s, 1) for at_s in account.sent.values()],
+        "diverted": chronicle.counts("diverted"),
+        "syphoned": chronicle.counts("syphoned"),
+        "received": [(at_s, 1) for at_s in account.received_s],
+    }
+    return {
+        "started_seconds": since(chronicle.started_s),
+        "ended_seconds": since(chronicle.ended_s),
+        "timeline": timeline,
+        "states": states,
+        "curves": {name: _curve(counts, began_s) for name, counts in arrivals.items()},
+    }
+
+
+def _between(start_s: float, end_s: float | None) -> float | None:
+    """Seconds, or None for what did not happen."""
+    return None if end_s is None else round(max(0.0, end_s - start_s), 3)
+
+
+def _curve(counts: Iterable[tuple[float, int]], origin_s: float) -> list[list[float]]:
+    """How many there were in all, at the end of each step."""
+    steps: dict[int, int] = {}
+    for at_s, count in counts:
+        step = int((at_s - origin_s) // _STEP_S) + 1
+        steps[step] = steps.get(step, 0) + count
+    total = 0
+    curve: list[list[float]] = []
+    for step in sorted(steps):
+        total += steps[step]
+        curve.append([round(step * _STEP_S, 1), total])
+    return curve
