@@ -25,7 +25,7 @@ CHECKED := $(foreach path,src tests bench tools examples,\
 # The tests of tandem.amqp: run in both forms, and for the coverage of the interpreted one.
 CORE_TESTS := $(wildcard tests/unit tests/spec tests/fuzz)
 
-.PHONY: help setup check test demo bench fuzz crash simulate schemathesis coverage coverage-of-mission docs lock peers clean
+.PHONY: help setup check test demo bench fuzz crash drill simulate schemathesis coverage coverage-of-mission docs lock peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  \1\t/' | expand -t 24
@@ -68,8 +68,8 @@ check: setup ## format, lint, types, layers, generated docs, places of the mutan
 
 # These wait most of their time, for the official SDKs or for child processes: they run beside the others, and are shown
 # after them.
-WAITING_TESTS := $(wildcard tests/client tests/compat tests/cli tests/crash tests/management tests/pairing tests/security \
-	tests/testing)
+WAITING_TESTS := $(wildcard tests/client tests/compat tests/cli tests/crash tests/drill tests/management tests/pairing \
+	tests/security tests/testing)
 
 test: setup peers ## all tests, then those of tandem.amqp again in the interpreted form, with their coverage
 	@mkdir -p build
@@ -93,6 +93,9 @@ fuzz: $(VENV)/.stamp-fuzz ## feed N inputs to each fuzz target: make fuzz N=2000
 
 crash: setup ## kill the broker N times under load and account for every message: make crash N=200
 	$(PY) -m tests.crash.run --cycles $(if $(filter command% environment%,$(origin N)),$(N),200)
+
+drill: setup ## N outages at random under a paired client, J at a time, every message accounted for: make drill N=100
+	$(PY) -m tests.drill.run --jobs $(or $(J),2) --drills $(if $(filter command% environment%,$(origin N)),$(N),100)
 
 simulate: setup ## run the engine on a simulated clock, disk and network, from N seeds: make simulate N=2000
 	$(PY) -m tests.sim.run --jobs 2 --steps 10000 --seeds $(if $(filter command% environment%,$(origin N)),$(N),200)
