@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import pytest
 
 from tandem.client import BrokeredMessage, MessagingFactory
+from tandem.pairing import Syphon
 from tandem.pairing.backlog import backlog_queue_path
 from tandem.pairing.rewriting import rewrite
 from tandem.testing import Broker, ChaosProxy
@@ -53,9 +54,11 @@ class Stage:
             )
 
     @contextlib.contextmanager
-    def syphon(self, *arguments: str, primary: str, secondary: str) -> Iterator[subprocess.Popen[str]]:
-        command = ["syphon", "run", "--connection-string", primary, "--secondary", secondary]
-        command += ["--backlog-queues", "1", "--primary-namespace", self.namespace, *arguments]
+    def syphon(self) -> Iterator[subprocess.Popen[str]]:
+        """As users run it."""
+        command = ["syphon", "run", "--backlog-queues", "1", "--primary-namespace", self.namespace]
+        command += ["--connection-string", _proxied(self.primary, self.to_primary)]
+        command += ["--secondary", _proxied(self.secondary, self.to_secondary)]
         with subprocess.Popen(
             [*PROGRAM, *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=environment()
         ) as process:
@@ -64,8 +67,9 @@ class Stage:
             finally:
                 process.kill()
 
-    def proxied(self, broker: Broker, proxy: ChaosProxy) -> str:
-        return broker.connection_string.replace(f":{broker.port}", f":{proxy.port}")
+
+def _proxied(broker: Broker, proxy: ChaosProxy) -> str:
+    return broker.connection_string.replace(f":{broker.port}", f":{proxy.port}")
 
 
 @pytest.fixture
@@ -139,11 +143,7 @@ async def test_a_syphon_that_is_killed_at_any_step_loses_nothing(
 ) -> None:
     stage.primary.create_queue(stage.queue, requires_duplicate_detection=detects_duplicates)
     await stage.put()
-    ends = {
-        "primary": stage.proxied(stage.primary, stage.to_primary),
-        "secondary": stage.proxied(stage.secondary, stage.to_secondary),
-    }
-    with stage.syphon(**ends) as process:
+    with stage.syphon() as process:
         await reach(stage)
         process.kill()
         assert process.wait(TIME_LIMIT_S) < 0
@@ -151,8 +151,12 @@ async def test_a_syphon_that_is_killed_at_any_step_loses_nothing(
     stage.to_primary.close()
     stage.to_secondary.close()
     heal(stage.primary)
-    direct = {"primary": stage.primary.connection_string, "secondary": stage.secondary.connection_string}
-    with stage.syphon("--until-empty", **direct) as successor:
-        assert successor.wait(TIME_LIMIT_S) == 0
-    assert stage.left_count == 0
+    async with (
+        MessagingFactory.from_connection_string(stage.primary.connection_string) as primary,
+        MessagingFactory.from_connection_string(stage.secondary.connection_string) as secondary,
+    ):
+        successor = Syphon(primary, secondary, [stage.path], lambda told: None)
+        successor.start()
+        await until(lambda: stage.left_count == 0, "the backlog is empty")
+        await successor.close()
     assert stage.arrived_count == arrivals, "twice at worst, and never not at all"

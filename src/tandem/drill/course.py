@@ -25,7 +25,13 @@ __all__ = ["PRIMARY", "SECONDARY", "run_drill"]
 PRIMARY: Final = "primary"
 SECONDARY: Final = "secondary"
 
-# Seconds without a message after which those that are missing count as lost.
+# Milliseconds. What a receiver had when its connection was dropped stays locked, and comes again after so long; that is
+# no reason to dead-letter it.
+_LOCK_MS: Final = 5_000
+_MAX_DELIVERY_COUNT: Final = 1_000
+
+# Seconds without a message after which those that are missing count as lost: more than a lock, and more than a syphon
+# waits between two attempts.
 _PATIENCE_S: Final = 30.0
 
 # Seconds between two looks: at the states of the entities, at what is left, at how much has come.
@@ -62,17 +68,18 @@ class Drill:
             self._chronicle.ended_s = time.monotonic()
             chronicle = self._chronicle
             ending = Ending(chronicle.failed_over, chronicle.away, driver.unanswered_count, left)
-            # A broker that is asked to end may take a moment, in which this loop has others to serve.
-            await asyncio.to_thread(stack.close)
+            await asyncio.gather(*(asyncio.to_thread(one.close) for one in (self._primary, self._secondary)))
         return make_figures(self._plan, self.account, self._chronicle, ending)
 
     def _create_entities(self) -> None:
         primary = self._primary
-        fields = {"requires_duplicate_detection": self._plan.has_duplicate_detection}
-        primary.create_queue(ORDERS, **fields)
-        primary.create_queue(PAYMENTS, requires_session=True, **fields)
-        primary.create_topic(NEWS, **fields)
-        primary.create_subscription(NEWS, SUBSCRIPTION)
+        detecting = {"requires_duplicate_detection": self._plan.has_duplicate_detection}
+        # Any: the settings of entities have many types.
+        locking: dict[str, Any] = {"lock_duration_ms": _LOCK_MS, "max_delivery_count": _MAX_DELIVERY_COUNT}
+        primary.create_queue(ORDERS, **detecting, **locking)
+        primary.create_queue(PAYMENTS, requires_session=True, **detecting, **locking)
+        primary.create_topic(NEWS, **detecting)
+        primary.create_subscription(NEWS, SUBSCRIPTION, **locking)
 
     def _on_event(self, event: PairingEvent) -> None:
         self._chronicle.note_event(event, time.monotonic())
