@@ -17,7 +17,7 @@ from tandem.client.errors import (
     UnauthorizedAccessError,
 )
 from tandem.errors import UsageError
-from tandem.pairing.detour import Outcome, Tried
+from tandem.pairing.detour import Outcome, Ping, Sleep, Tried
 from tandem.pairing.failover import FailoverState
 from tandem.pairing.judging import judge_primary
 from tests.markers import mission
@@ -60,6 +60,15 @@ def test_a_send_that_fails_for_the_whole_interval_takes_the_detour(error: object
     pair.send(sender, "second")
     assert len(pair.attempts) == tried, "sends to the primary have stopped"
     assert pair.events() == ["failing", "failed-over", "diverted", "diverted"]
+
+
+@mission("M25")
+@pytest.mark.parametrize("ping_interval_s, timeout_s", [(0.1, 3.0), (5.0, 5.0), (60.0, 10.0)])
+def test_a_ping_has_time_to_connect_however_often_it_is_sent(ping_interval_s: float, timeout_s: float) -> None:
+    pair = failed_over(ping_interval_s)
+    watch = pair.watches[0].watch()
+    assert next(watch) == Sleep(ping_interval_s)
+    assert watch.send(Outcome()) == Ping(timeout_s)
 
 
 @mission("M22")

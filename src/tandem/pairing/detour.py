@@ -44,6 +44,10 @@ _ATTEMPTS_PER_OPERATION: Final = 3
 # Seconds. No attempt is shorter than this, however soon the failover interval is over.
 _MIN_ATTEMPT_TIMEOUT_S: Final = 1.0
 
+# Seconds. A ping is given at least so long, however often pings are sent: it may have to connect first, which takes the
+# official SDK some eight round trips, and one that is always given up too soon would never bring the entity back.
+_MIN_PING_TIMEOUT_S: Final = 3.0
+
 # Seconds. The waits between attempts while the entity is failing: each twice as long as the one before.
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 2.0
@@ -208,7 +212,7 @@ class PairedEntity:
                 yield from self._ping()
 
     def _ping(self) -> Course:
-        outcome = yield Ping(min(_ATTEMPT_TIMEOUT_S, max(_MIN_ATTEMPT_TIMEOUT_S, self._ping_interval_s)))
+        outcome = yield Ping(min(_ATTEMPT_TIMEOUT_S, max(_MIN_PING_TIMEOUT_S, self._ping_interval_s)))
         is_answered = outcome.judgement is Judgement.SENT
         self._tell(Told("ping", self.path, {"outcome": "ok" if is_answered else outcome.judgement.value}))
         self.happened(FailoverInput.PING_SUCCEEDED if is_answered else FailoverInput.PING_FAILED)
