@@ -15,6 +15,7 @@ from tandem.client import (
     MessageSizeExceededError,
     MessagingCommunicationError,
     MessagingFactory,
+    MessagingFactorySettings,
     QueueClient,
     ServerBusyError,
     UnauthorizedAccessError,
@@ -75,13 +76,17 @@ async def test_a_primary_that_is_killed_loses_no_message(mortal_pair: PairUnderT
 async def test_sends_that_are_not_answered_are_counted_and_pings_are_not(
     pair: PairUnderTest, queue: str, primary: Broker
 ) -> None:
-    options = pair.options(failover_interval=DIRECTLY)
-    await pair.primary.pair_namespace(options)
-    client = pair.primary.create_queue_client(queue)
-    await client.send(BrokeredMessage("answered"))
-    inject(primary, "timeout", queue, operations=["sends"], perform=True)
-    await client.send(BrokeredMessage("unanswered"))
-    await until(lambda: bool(pair.told("ping", queue)), "a ping is not answered either")
+    options = pair.options(failover_interval=DIRECTLY, ping_primary_interval=timedelta(milliseconds=100))
+    quick = MessagingFactory.from_connection_string(
+        primary.connection_string, MessagingFactorySettings(operation_timeout=timedelta(seconds=3))
+    )
+    async with quick:
+        await quick.pair_namespace(options)
+        client = quick.create_queue_client(queue)
+        await client.send(BrokeredMessage("answered"))
+        inject(primary, "timeout", queue, operations=["sends"], perform=True)
+        await client.send(BrokeredMessage("unanswered"))
+        await until(lambda: bool(pair.told("ping", queue)), "a ping is not answered either")
     assert options.paired_namespace is not None
     assert options.paired_namespace.unanswered_count == 1
     assert sum(pair.backlog().values()) == 1

@@ -64,8 +64,8 @@ class Drill:
             pair = Pair(self._primary.connection_string, self._secondary.connection_string, self._on_event)
             async with make_driver(self._plan, pair) as driver:
                 left = await self._drive(driver)
-            # Closing it told the last of what happened.
-            self._chronicle.ended_s = time.monotonic()
+                self._chronicle.ended_s = time.monotonic()
+            # Closing it told the last sums of what happened.
             chronicle = self._chronicle
             ending = Ending(chronicle.failed_over, chronicle.away, driver.unanswered_count, left)
             await asyncio.gather(*(asyncio.to_thread(one.close) for one in (self._primary, self._secondary)))
