@@ -16,7 +16,9 @@ from azure.servicebus.amqp import AmqpAnnotatedMessage
 from azure.servicebus.exceptions import (
     MessageSizeExceededError,
     MessagingEntityNotFoundError,
+    ServiceBusAuthenticationError,
     ServiceBusAuthorizationError,
+    ServiceBusError,
     ServiceBusServerBusyError,
 )
 
@@ -24,8 +26,11 @@ from tandem.client import BrokeredMessage, MessagingFactory, NamespaceManager
 from tandem.errors import ConfigurationError
 from tandem.pairing import FailoverState, PairingEvent
 from tandem.pairing.azure import PairedServiceBusClient, PairedServiceBusOptions, SyphonRunner, aio
+from tandem.pairing.azure.judging import judge_primary
 from tandem.pairing.azure.messages import SdkMessage, fitting_portion, rewrite, single_messages
+from tandem.pairing.detour import Judgement
 from tandem.testing import Broker
+from tandem.testing.chaos import ChaosProxy
 from tests.compat.sdk import collect_what_is_left_open
 from tests.markers import mission
 from tests.pairing.hurry import heal, inject, until
@@ -182,7 +187,7 @@ async def test_what_must_not_fail_over_does_not(
         sender = driven.client.get_queue_sender(queue)
         inject(primary, "refuse-sends", queue, error=error)
         with pytest.raises(expected):
-            await driven.call(sender.send_messages, ServiceBusMessage("x"), timeout=5)
+            await driven.call(sender.send_messages, ServiceBusMessage("x"), timeout=2)
         assert driven.client.states == {queue: FailoverState.HEALTHY}
     assert backlog_counts(secondary, queue) == 0
 
@@ -326,6 +331,39 @@ def test_the_syphon_runs_beside_a_program_without_asyncio(primary: Broker, secon
                 receiver.complete_message(message)
             assert str(message) == "x"
         assert runner.moved_count == 1
+
+
+@mission("M17", "M22")
+def test_wherever_a_connection_is_cut_the_settings_are_not_to_blame(primary: Broker, queue: str) -> None:
+    """By its class, what the SDK raises when it is cut off while it shows its token would be a matter of rights."""
+    judged: dict[int, Judgement] = {}
+    with ChaosProxy("127.0.0.1", primary.port) as proxy:
+        through_proxy = primary.connection_string.replace(f":{primary.port}", f":{proxy.port}")
+        for cut_after_bytes in range(200, 1_400, 150):
+            proxy.to_client.cut_after_bytes = cut_after_bytes
+            try:
+                with (
+                    ServiceBusClient.from_connection_string(through_proxy, retry_total=0) as client,
+                    client.get_queue_sender(queue) as sender,
+                ):
+                    sender.send_messages(ServiceBusMessage("x"), timeout=2)
+            except ServiceBusError as error:
+                judged[cut_after_bytes] = judge_primary(error)
+    collect_what_is_left_open()
+    assert Judgement.LOST in judged.values()
+    assert Judgement.REFUSED not in judged.values(), judged
+
+
+@pytest.mark.parametrize(
+    "words, judgement",
+    [
+        ("Failed to open CBS authentication link.", Judgement.LOST),
+        ("CBS authentication link is in broken status, please recreate the cbs link.", Judgement.LOST),
+        ("CBS Token authentication failed. Status code: 401", Judgement.REFUSED),
+    ],
+)
+def test_a_token_is_to_blame_only_if_somebody_looked_at_it(words: str, judgement: Judgement) -> None:
+    assert judge_primary(ServiceBusAuthenticationError(message=words)) is judgement
 
 
 def test_a_message_of_our_own_client_is_no_message_of_the_sdk() -> None:

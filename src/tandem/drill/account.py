@@ -28,6 +28,7 @@ class Account:
     # By message id: when a namespace had taken it.
     sent: dict[str, float] = field(default_factory=dict)
     refused: int = 0
+    first_refusal: str | None = None
     # By message id: the sequence numbers under which it came. The same one again is a redelivery, and no duplicate.
     received: dict[str, set[int]] = field(default_factory=dict)
     # When each came for the first time.
@@ -40,8 +41,9 @@ class Account:
     def note_sent(self, message_id: str, at_s: float) -> None:
         self.sent[message_id] = at_s
 
-    def note_refused(self) -> None:
+    def note_refused(self, reason: str) -> None:
         self.refused += 1
+        self.first_refusal = self.first_refusal or reason
 
     def note_received(self, arrival: Arrival, at_s: float) -> None:
         self.last_received_s = at_s
@@ -110,7 +112,10 @@ def violations(plan: DrillPlan, account: Account, ending: Ending) -> list[str]:
             f"{_repeated(account)}"
         )
     if account.refused and not plan.refuses_sends:
-        broken.append(f"{account.refused} sends failed, and one namespace or the other should have taken them")
+        broken.append(
+            f"{account.refused} sends failed, and one namespace or the other should have taken them; "
+            f"the first: {account.first_refusal}"
+        )
     for entity in sorted(set(ending.failed_over) - set(plan.diverted_entities)):
         if plan.diverted_entities:
             broken.append(f"'{entity}' failed over, and only '{plan.entity}' was away")

@@ -80,7 +80,7 @@ class Traffic:
         try:
             await send(message)
         except SendFailed as error:
-            self._account.note_refused()
+            self._account.note_refused(str(error))
             self._say(f"a send failed: {error}")
         else:
             self._account.note_sent(message.message_id, time.monotonic())

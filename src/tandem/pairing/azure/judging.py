@@ -48,6 +48,12 @@ _INVALID: Final = (
 )
 
 
+# What the SDK says when a connection is lost while it shows its token: by its class it would be the token's fault.
+_LOST_WITH_THE_TOKEN: Final = (
+    "Failed to open CBS authentication link",
+    "CBS authentication link is in broken status",
+)
+
 # What the SDK says when there was nothing to send by yet.
 _UNREACHED: Final = ("Failed to initiate the connection", "Timed out waiting for the AMQP link to open")
 
@@ -63,7 +69,7 @@ def judge_primary(error: Exception) -> Judgement:
     """A send to an entity of the primary."""
     if isinstance(error, ServiceBusServerBusyError):
         return Judgement.BUSY
-    if isinstance(error, _LOST):
+    if _is_lost(error):
         return Judgement.LOST
     if isinstance(error, OperationTimeoutError):
         return Judgement.TIMED_OUT
@@ -78,12 +84,18 @@ def judge_backlog(error: Exception) -> Judgement:
     """A send to a backlog queue: whatever it is, another queue may take the message, unless that is to blame."""
     if _is_of_the_message(error) or not isinstance(error, (*_LOST, AzureError)):
         return Judgement.REFUSED
-    return Judgement.LOST if isinstance(error, _LOST) else Judgement.UNAVAILABLE
+    return Judgement.LOST if _is_lost(error) else Judgement.UNAVAILABLE
 
 
 def judge_ping(error: Exception) -> Judgement:
     """A ping. An entity that finds fault with it, since it wants a session id, has answered: it is there."""
     return Judgement.SENT if _is_invalid(error) else judge_primary(error)
+
+
+def _is_lost(error: Exception) -> bool:
+    if isinstance(error, ServiceBusAuthenticationError):
+        return any(words in str(error) for words in _LOST_WITH_THE_TOKEN)
+    return isinstance(error, _LOST)
 
 
 def _is_of_the_message(error: Exception) -> bool:
