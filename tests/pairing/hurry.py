@@ -36,6 +36,12 @@ class Hurry(Waiting):
 SETTINGS: Final = MessagingFactorySettings(operation_timeout=timedelta(minutes=10), waiting=Hurry())
 
 
+def impatient_factory(primary: Broker, seconds: float = 3.0) -> MessagingFactory:
+    """In time as it is, and with little of it."""
+    settings = MessagingFactorySettings(operation_timeout=timedelta(seconds=seconds))
+    return MessagingFactory.from_connection_string(primary.connection_string, settings)
+
+
 async def until(is_so: Callable[[], bool], what: str) -> None:
     """Wait for something that another task or process does."""
     deadline_s = time.monotonic() + PATIENCE_S

@@ -18,7 +18,7 @@ from tandem.client.errors import (
 )
 from tandem.errors import UsageError
 from tandem.pairing.detour import Outcome, Ping, Sleep, Tried
-from tandem.pairing.failover import FailoverState
+from tandem.pairing.failover import FailoverInput, FailoverState
 from tandem.pairing.judging import judge_primary
 from tests.markers import mission
 from tests.pairing.course import OPERATION_TIMEOUT_S, Pair, broken, busy, lost, takes, timed_out
@@ -267,12 +267,33 @@ def test_each_client_draws_a_queue_and_stays_with_it() -> None:
 def test_when_no_backlog_queue_is_left_the_sender_is_told(count: int) -> None:
     pair = failed_over(backlog_queue_count=count)
     pair.backlog = dict.fromkeys(range(count), broken)
+    began_s = pair.now_s
     with pytest.raises(MessagingCommunicationError, match="neither the primary nor any backlog queue"):
-        pair.send(pair.sender(), "x")
-    assert len(pair.events("backlog-queue-removed")) == count
+        pair.send(pair.sender(), "x", timeout_s=20.0)
+    assert 15.0 < pair.now_s - began_s < 20.0, "they were tried for as long as the sender has time"
+    assert len(pair.events("backlog-queue-removed")) >= 2 * count
     pair.backlog.clear()
     pair.send(pair.sender(), "later")
     assert pair.diverted[-1][1] == "later", "a secondary that comes back is used again"
+
+
+@mission("M23")
+@pytest.mark.parametrize("comes_back", ["primary", "secondary"])
+def test_a_send_waits_for_whichever_namespace_comes_back_first(comes_back: str) -> None:
+    pair = failed_over(backlog_queue_count=2)
+    pair.backlog = dict.fromkeys(range(2), broken)
+
+    def recover() -> None:
+        if comes_back == "secondary":
+            pair.backlog.clear()
+        else:
+            pair.primary = takes
+            pair.entity().happened(FailoverInput.PING_SUCCEEDED)
+
+    pair.on_sleep = recover
+    pair.send(pair.sender(), "x")
+    taken, diverted = pair.taken[-1:] == [("orders", "x")], [message for _, message in pair.diverted][-1:] == ["x"]
+    assert (taken, diverted) == (comes_back == "primary", comes_back == "secondary")
 
 
 def test_a_secondary_that_does_not_answer_is_told_as_a_timeout() -> None:

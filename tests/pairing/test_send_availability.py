@@ -15,7 +15,6 @@ from tandem.client import (
     MessageSizeExceededError,
     MessagingCommunicationError,
     MessagingFactory,
-    MessagingFactorySettings,
     QueueClient,
     ServerBusyError,
     UnauthorizedAccessError,
@@ -23,7 +22,7 @@ from tandem.client import (
 from tandem.pairing import DIVERTED, FailoverState
 from tandem.testing import Broker
 from tests.markers import mission
-from tests.pairing.hurry import PairUnderTest, heal, inject, until
+from tests.pairing.hurry import PairUnderTest, heal, impatient_factory, inject, until
 
 DIRECTLY = timedelta(0)
 
@@ -77,10 +76,7 @@ async def test_sends_that_are_not_answered_are_counted_and_pings_are_not(
     pair: PairUnderTest, queue: str, primary: Broker
 ) -> None:
     options = pair.options(failover_interval=DIRECTLY, ping_primary_interval=timedelta(milliseconds=100))
-    quick = MessagingFactory.from_connection_string(
-        primary.connection_string, MessagingFactorySettings(operation_timeout=timedelta(seconds=3))
-    )
-    async with quick:
+    async with impatient_factory(primary) as quick:
         await quick.pair_namespace(options)
         client = quick.create_queue_client(queue)
         await client.send(BrokeredMessage("answered"))
@@ -109,12 +105,8 @@ async def test_one_entity_fails_over_and_its_neighbour_does_not(
 
 @mission("M22")
 async def test_a_primary_that_does_not_answer_is_failed_over(pair: PairUnderTest, queue: str, primary: Broker) -> None:
-    settings = pair.primary.settings
-    quick = MessagingFactory.from_connection_string(
-        primary.connection_string, type(settings)(operation_timeout=timedelta(seconds=3))
-    )
     inject(primary, "timeout", queue, operations=["sends"])
-    async with quick:
+    async with impatient_factory(primary) as quick:
         await quick.pair_namespace(pair.options(failover_interval=DIRECTLY))
         await quick.create_queue_client(queue).send(BrokeredMessage("no answer"))
     assert sum(pair.backlog().values()) == 1
@@ -163,14 +155,15 @@ async def test_a_backlog_queue_that_fails_is_taken_out_for_the_whole_factory(
 async def test_when_the_secondary_is_away_too_the_sender_is_told(
     pair: PairUnderTest, queue: str, primary: Broker, secondary: Broker
 ) -> None:
-    await pair.pair(failover_interval=DIRECTLY)
-    inject(primary, "refuse-sends", queue, error="internal-error")
-    inject(secondary, "refuse-sends", error="internal-error")
-    client = pair.primary.create_queue_client(queue)
-    with pytest.raises(MessagingCommunicationError, match="neither the primary nor any backlog queue"):
-        await client.send(BrokeredMessage("nowhere"))
-    heal(secondary)
-    await client.send(BrokeredMessage("somewhere"))
+    async with impatient_factory(primary, 1.0) as quick:
+        await quick.pair_namespace(pair.options(failover_interval=DIRECTLY))
+        inject(primary, "refuse-sends", queue, error="internal-error")
+        inject(secondary, "refuse-sends", error="internal-error")
+        client = quick.create_queue_client(queue)
+        with pytest.raises(MessagingCommunicationError, match="neither the primary nor any backlog queue"):
+            await client.send(BrokeredMessage("nowhere"))
+        heal(secondary)
+        await client.send(BrokeredMessage("somewhere"))
     assert sum(pair.backlog().values()) == 1
 
 

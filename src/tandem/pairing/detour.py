@@ -271,8 +271,9 @@ class PairedSender(Generic[Message]):
             if tried is not None:
                 started_s, outcome, tried = tried.started_s, tried.outcome, None
             elif self.is_diverted:
-                yield from self._divert(messages)
-                return
+                messages = yield from self._divert(messages, deadline_s, pause_s)
+                pause_s = min(_LONGEST_PAUSE_S, pause_s * 2)
+                continue
             else:
                 yield from self._wait_until_open(deadline_s)
                 started_s = self._now_s()
@@ -330,15 +331,17 @@ class PairedSender(Generic[Message]):
             raise error
         yield Sleep(wait_s)
 
-    def _divert(self, messages: Sequence[Message]) -> Course:
-        """Send to the backlog queue of this sender. One that fails is taken out of rotation for all of them."""
+    def _divert(
+        self, messages: Sequence[Message], deadline_s: float, pause_s: float
+    ) -> Generator[Step, Outcome, Sequence[Message]]:
+        """Send to the backlog queue of this sender. One that fails is taken out of rotation for all of them.
+
+        When each has failed, what is left is returned after a pause: by then the primary may be back, or the secondary.
+        """
         rotation = self._rotation
         rounds = rotation.rounds
-        last_error: Exception | None = None
         is_first_loss = True
         while messages:
-            if rotation.rounds != rounds:
-                raise _none_left(last_error)
             index = self._backlog_index = rotation.draw(self._backlog_index)
             outcome = yield SendToBacklog(messages, index)
             if outcome.count:
@@ -346,7 +349,6 @@ class PairedSender(Generic[Message]):
             messages = messages[outcome.count :]
             if outcome.error is None:
                 continue
-            last_error = outcome.error
             if outcome.judgement is Judgement.REFUSED:
                 raise outcome.error
             if outcome.judgement is Judgement.LOST and is_first_loss:
@@ -355,9 +357,15 @@ class PairedSender(Generic[Message]):
             if rotation.remove(index):
                 details: dict[str, object] = {"queue": index, "reason": str(outcome.error)[:500]}
                 self._tell(Told("backlog-queue-removed", self._entity.path, details))
+            if rotation.rounds != rounds:
+                if self._now_s() + pause_s >= deadline_s:
+                    raise _none_left(outcome.error)
+                yield Sleep(pause_s)
+                break
+        return messages
 
 
-def _none_left(error: Exception | None) -> Exception:
+def _none_left(error: Exception) -> Exception:
     text = f"neither the primary nor any backlog queue of the secondary took the message; the last error: {error}"
     kind = OperationTimeoutError if isinstance(error, OperationTimeoutError) else MessagingCommunicationError
     failure = kind(text)
