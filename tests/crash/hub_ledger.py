@@ -100,6 +100,10 @@ class HubLedger:
             else:
                 self.break_promise("gap", f"{partition}/{sequence_number} came after {len(seen) - 1}")
 
+    def accounted_count(self, partition: int) -> int:
+        """How many events of a partition were accounted for, from the first on."""
+        return self._accounted[partition]
+
     def account(self, partition: int, length: int) -> None:
         """So many events of a partition have been read, from the first on. Others may have seen more meanwhile."""
         with self.lock:

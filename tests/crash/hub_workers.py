@@ -171,11 +171,12 @@ class Follower(_HubDriver):
             self.hub_ledger.see(self.partition, number, _event_of(delivery))
 
 
-async def read_partition(client: Client, ledger: HubLedger, partition: int, length: int) -> None:
-    """Everything from the first event on, which the ledger then accounts for."""
+async def read_partition(client: Client, ledger: HubLedger, partition: int, first: int, length: int) -> None:
+    """Everything from one event on to the last, which the ledger then accounts for."""
     path = f"{ledger.hub}/ConsumerGroups/$Default/Partitions/{partition}"
-    receiver = await client.receiver(path, credit=READ_CREDIT, is_settled=True)
-    for expected in range(length):
+    source = Source(path, filter=_behind(first - 1))
+    receiver = await client.receiver(source, credit=READ_CREDIT, is_settled=True)
+    for expected in range(first, length):
         delivery = await receiver.receive()
         number = sequence_number_of(delivery)
         if number != expected:
