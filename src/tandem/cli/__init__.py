@@ -44,6 +44,7 @@ _COMMANDS: Final = {
     "drill": "drill:drill",
     "export": "export:export_entities",
     "import": "export:import_entities",
+    "cost": "cost:app",
     "check": "check:check",
     "bench": "bench:app",
     "completion": "completion:completion",
