@@ -58,6 +58,8 @@ _SUMMED: Final = (
     "refused",
 )
 _TIMES: Final = ("seconds_to_detect", "seconds_to_restore", "seconds_to_drain")
+# What the table has room for in a terminal of 80 columns; the file has all of it.
+_SHOWN: Final = ("drills", "broken", "sent", "lost", "duplicates", "unanswered", "diverted")
 # What only the page of a drill needs.
 _LEFT_OUT: Final = frozenset({"curves", "states", "timeline"})
 
@@ -171,11 +173,11 @@ def _table(outcomes: list[Outcome]) -> Table:
         by_kind["one entity"] += [outcome] if outcome.plan.entity is not None else []
     rows = {**{kind: _totals(by_kind[kind]) for kind in sorted(by_kind)}, "all": _totals(outcomes)}
     table = Table(title="Drills")
-    table.add_column("")
-    for heading in rows["all"]:
-        table.add_column(heading.replace("_seconds", "").replace("_", " "), justify="right")
+    table.add_column("", no_wrap=True)
+    for heading in _SHOWN:
+        table.add_column(heading, justify="right")
     for kind, totals in rows.items():
-        table.add_row(kind, *("-" if value is None else f"{value:,}" for value in totals.values()))
+        table.add_row(kind, *(f"{totals[name]:,}" for name in _SHOWN))
     return table
 
 
