@@ -69,7 +69,7 @@ check: setup ## format, lint, types, layers, generated docs, places of the mutan
 # These wait most of their time, for the official SDKs or for child processes: they run beside the others, two at a time,
 # and are shown after them.
 SDK_TESTS := $(wildcard tests/cli tests/client tests/compat tests/management)
-PROCESS_TESTS := $(wildcard tests/crash tests/drill tests/pairing tests/security tests/testing)
+PROCESS_TESTS := $(wildcard tests/crash tests/drill tests/interop tests/load tests/pairing tests/security tests/testing)
 
 test: setup peers ## all tests, and those of tandem.amqp again in the interpreted form, with their coverage
 	@mkdir -p build
