@@ -25,7 +25,7 @@ CHECKED := $(foreach path,src tests bench tools examples,\
 # The tests of tandem.amqp: run in both forms, and for the coverage of the interpreted one.
 CORE_TESTS := $(wildcard tests/unit tests/spec tests/fuzz)
 
-.PHONY: help setup check test test-sdks test-processes demo bench fuzz crash drill simulate schemathesis coverage coverage-of-mission docs lock peers clean
+.PHONY: help setup check test demo bench fuzz crash drill simulate schemathesis coverage coverage-of-mission docs lock peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  \1\t/' | expand -t 24
@@ -66,25 +66,19 @@ check: setup ## format, lint, types, layers, generated docs, places of the mutan
 	$(PY) -m tests.sim.canaries --check
 	$(PY) -m tools.generate_sync --check
 
-# These wait most of their time, for the official SDKs or for child processes: they run beside the others, two at a time,
-# and are shown after them.
-SDK_TESTS := $(wildcard tests/cli tests/client tests/compat tests/management)
-PROCESS_TESTS := $(wildcard tests/crash tests/drill tests/interop tests/load tests/pairing tests/security tests/testing)
+# These wait most of their time, for the official SDKs or for child processes: they run beside the others, and are shown
+# after them.
+WAITING_TESTS := $(wildcard tests/client tests/compat tests/cli tests/crash tests/drill tests/management tests/pairing \
+	tests/security tests/testing)
 
-test: setup peers ## all tests, and those of tandem.amqp again in the interpreted form, with their coverage
+test: setup peers ## all tests, then those of tandem.amqp again in the interpreted form, with their coverage
 	@mkdir -p build
-	@$(MAKE) --no-print-directory --jobs 2 --keep-going --output-sync=target test-sdks test-processes \
-		> build/beside.log 2>&1 & beside=$$!; status=0; \
-	$(PY) -m pytest -q tests $(SDK_TESTS:%=--ignore=%) $(PROCESS_TESTS:%=--ignore=%) || status=$$?; \
-	wait $$beside || status=$$?; cat build/beside.log; exit $$status
-
-test-sdks: # a part of test
-	$(PY) -m pytest -q $(SDK_TESTS)
-	TANDEM_PURE=1 $(PY) -m pytest -q -m hypothesis $(CORE_TESTS)
-
-test-processes: # a part of test
-	$(PY) -m pytest -q $(PROCESS_TESTS)
-	$(MAKE) --no-print-directory coverage
+	@$(PY) -m pytest -q $(WAITING_TESTS) > build/waiting.log 2>&1 & waiting=$$!; status=0; \
+	$(PY) -m pytest -q tests $(WAITING_TESTS:%=--ignore=%) || status=$$?; \
+	wait $$waiting || status=$$?; cat build/waiting.log; exit $$status
+	@TANDEM_PURE=1 $(PY) -m pytest -q -m hypothesis $(CORE_TESTS) > build/pure.log 2>&1 & pure=$$!; status=0; \
+	$(MAKE) --no-print-directory coverage || status=$$?; \
+	wait $$pure || status=$$?; cat build/pure.log; exit $$status
 
 # Property tests are not traced: they would take most of the time, and coverage must not hang on what they happen to draw.
 coverage: $(VENV)/.stamp-dev ## branch coverage of tandem.amqp by its plain tests, which must be 100 %
