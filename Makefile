@@ -71,14 +71,13 @@ check: setup ## format, lint, types, layers, generated docs, places of the mutan
 WAITING_TESTS := $(wildcard tests/client tests/compat tests/cli tests/crash tests/drill tests/management tests/pairing \
 	tests/security tests/testing)
 
-test: setup peers ## all tests, then those of tandem.amqp again in the interpreted form, with their coverage
+test: setup peers ## all tests, and those of tandem.amqp again in the interpreted form, with their coverage
 	@mkdir -p build
-	@$(PY) -m pytest -q $(WAITING_TESTS) > build/waiting.log 2>&1 & waiting=$$!; status=0; \
+	@{ $(PY) -m pytest -q $(WAITING_TESTS) && TANDEM_PURE=1 $(PY) -m pytest -q -m hypothesis $(CORE_TESTS); } \
+		> build/waiting.log 2>&1 & waiting=$$!; status=0; \
 	$(PY) -m pytest -q tests $(WAITING_TESTS:%=--ignore=%) || status=$$?; \
-	wait $$waiting || status=$$?; cat build/waiting.log; exit $$status
-	@TANDEM_PURE=1 $(PY) -m pytest -q -m hypothesis $(CORE_TESTS) > build/pure.log 2>&1 & pure=$$!; status=0; \
 	$(MAKE) --no-print-directory coverage || status=$$?; \
-	wait $$pure || status=$$?; cat build/pure.log; exit $$status
+	wait $$waiting || status=$$?; cat build/waiting.log; exit $$status
 
 # Property tests are not traced: they would take most of the time, and coverage must not hang on what they happen to draw.
 coverage: $(VENV)/.stamp-dev ## branch coverage of tandem.amqp by its plain tests, which must be 100 %
