@@ -99,6 +99,8 @@ class HubBooks:
         self._descriptions: dict[object, object] = {}
         self._counts: dict[object, object] = {}
         self._producers: dict[object, object] = {}
+        # The last that was given, under one key; what a crash undid was given to nobody.
+        self._last_number: dict[object, object] = {}
 
     # --- hubs -----------------------------------------------------------------------------------------------
 
@@ -109,12 +111,18 @@ class HubBooks:
     def find(self, number: int) -> HubBook | None:
         return self._every[number] if number in self._descriptions else None
 
+    @property
+    def last_hub_number(self) -> int:
+        return cast("int", self._last_number.get("", 0))
+
     def put(self, number: int, description: EventHubDescription, now_ms: int) -> None:
         """A hub was made or changed."""
+        is_new = number not in self._descriptions
         self._ledger.put(self._descriptions, number, description)
-        book = self._every.get(number)
-        if book is None:
-            book = self._every[number] = HubBook(number, description)
+        if is_new:
+            self._ledger.put(self._last_number, "", number)
+            self._every[number] = HubBook(number, description)
+        book = self._every[number]
         book.description = description
         book.described_ms = now_ms
 

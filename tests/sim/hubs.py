@@ -109,7 +109,7 @@ class Hubs:
         description = self._describe(name, 1 + int(self.random.random() * 3))
         world.note(f"create {description.to_fields()}")
         hub = world.namespace.hubs.create(description)
-        if any(hub.number <= one.number for one in self.books._every.values()):
+        if hub.number <= self.books.last_hub_number:
             raise Violation("a hub has a number of its own", f"{name} got {hub.number}")
         self.books.put(hub.number, description, world.now_ms)
         world.namespace.effects.reply(Ask(world, f"create {name}"), None)

@@ -8,7 +8,17 @@ from typing import Any, Final
 from tandem.amqp.message import Header, Message, Properties, encode_message
 from tandem.amqp.stored import Stored, prepare
 from tandem.engine.description import QueueDescription
-from tandem.engine.effects import DropQueue, Effects, Move, PutHub, PutQueue, PutRule, SetSessionState, SetState
+from tandem.engine.effects import (
+    DropHub,
+    DropQueue,
+    Effects,
+    Move,
+    PutHub,
+    PutQueue,
+    PutRule,
+    SetSessionState,
+    SetState,
+)
 from tandem.engine.hubs.description import EventHubDescription
 from tandem.engine.hubs.event import Event
 from tandem.engine.hubs.record import EventRecord
@@ -67,6 +77,12 @@ def put_hub(number: int, **fields: object) -> Effects:
     effects = Effects()
     description = EventHubDescription.from_fields({"name": f"hub-{number}", **fields})
     effects.changes.append(PutHub(number, description.stored_fields(), 1_000, 1_000))
+    return effects
+
+
+def drop_hub(number: int) -> Effects:
+    effects = Effects()
+    effects.changes.append(DropHub(number))
     return effects
 
 

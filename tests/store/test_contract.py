@@ -19,6 +19,7 @@ from tests.store.drive import (
     MAIN,
     QUEUE,
     committed,
+    drop_hub,
     drop_queue,
     due,
     enqueued_before,
@@ -28,6 +29,7 @@ from tests.store.drive import (
     moved,
     next_times,
     numbers,
+    put_hub,
     put_queue,
     ready_sessions,
     removed,
@@ -45,7 +47,7 @@ from tests.store.drive import (
 # --- messages -----------------------------------------------------------------------------------------------
 
 # What a store that holds nothing recovers.
-NOTHING = Recovered([], [], [], 0, [], LogRecovery([], [], 0))
+NOTHING = Recovered([], [], [], 0, [], 0, LogRecovery([], [], 0))
 
 
 def test_a_message_is_read_as_it_was_written(store: Store) -> None:
@@ -565,6 +567,20 @@ def test_a_crash_brings_a_queue_back_whose_deletion_was_not_committed(home: Home
     assert committed(store, sent(marked(4, "id", 1_001))) == {message(4).row}
     committed(store, sent(message(5)))
     assert numbers(messages(store)) == [1, 2, 3, 5]
+
+
+def test_the_number_of_a_deleted_hub_is_remembered_by_the_tables_alone(home: Home) -> None:
+    """The log hears of a deletion after the commit: a crash may come between the two."""
+    store = home.store
+    committed(store, put_hub(1_000, partition_count=1), put_hub(1_007, partition_count=1))
+    store.write(drop_hub(1_007))
+    assert home.crash().recover().last_dropped_hub == 0
+    for number in (1_007, 1_000):
+        home.store.write(drop_hub(number))
+        home.store.commit()
+        recovered = home.crash().recover()
+        assert number not in [hub.number for hub in recovered.hubs]
+        assert recovered.last_dropped_hub == 1_007
 
 
 def test_what_was_committed_survives_any_number_of_restarts(home: Home) -> None:

@@ -443,7 +443,7 @@ def restore(namespace: Namespace, store: Store) -> None:
 
 def _restore_hubs(namespace: Namespace, recovered: Recovered) -> None:
     hubs = namespace.hubs
-    hubs.restore_number(recovered.log.last_hub_number)
+    hubs.restore_number(max(recovered.log.last_hub_number, recovered.last_dropped_hub))
     for record in recovered.hubs:
         try:
             description = EventHubDescription.from_fields(record.fields)

@@ -7,13 +7,26 @@ a crash, and returns when it does. Both happen strictly in turn: nothing is writ
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from tandem.engine.effects import Effects
 from tandem.engine.queries import Query
 from tandem.store.log.recovery import LogRecovery
 
-__all__ = ["HubRecord", "QueueRecord", "Recovered", "RuleRecord", "Store", "StreamRecord", "Trimmed", "Written"]
+__all__ = [
+    "LAST_DROPPED_HUB",
+    "HubRecord",
+    "QueueRecord",
+    "Recovered",
+    "RuleRecord",
+    "Store",
+    "StreamRecord",
+    "Trimmed",
+    "Written",
+]
+
+# The name of the setting that keeps `Recovered.last_dropped_hub`.
+LAST_DROPPED_HUB: Final = "last-dropped-hub"
 
 
 class QueueRecord(NamedTuple):
@@ -65,6 +78,8 @@ class Recovered(NamedTuple):
     # The highest number of a shared body.
     last_body_number: int
     hubs: list[HubRecord]
+    # The highest number a hub was ever deleted with.
+    last_dropped_hub: int
     # How far the partitions of the hubs have come, and their idempotent producers.
     log: LogRecovery
 

@@ -46,7 +46,7 @@ from tandem.engine.queries import (
 )
 from tandem.engine.queue import STREAMS_PER_QUEUE
 from tandem.errors import StoreFailed
-from tandem.store.base import HubRecord, QueueRecord, Recovered, RuleRecord, StreamRecord, Written
+from tandem.store.base import LAST_DROPPED_HUB, HubRecord, QueueRecord, Recovered, RuleRecord, StreamRecord, Written
 from tandem.store.log.memory import MemoryLog
 from tandem.store.modify import modified
 from tandem.store.with_log import WithLog
@@ -191,7 +191,8 @@ class MemoryStore(WithLog):
         streams = [self._counts[stream] for stream in sorted(self._counts)]
         hubs = [self._hubs[number] for number in sorted(self._hubs)]
         log = self.log.recover({hub.number: cast("int", hub.fields["partition_count"]) for hub in hubs})
-        return Recovered(queues, streams, rules, max(self._bodies, default=0), hubs, log)
+        last_dropped_hub = int(self._settings.get(LAST_DROPPED_HUB, 0))
+        return Recovered(queues, streams, rules, max(self._bodies, default=0), hubs, last_dropped_hub, log)
 
     def setting(self, name: str) -> str | None:
         return self._settings.get(name)
@@ -367,6 +368,8 @@ class MemoryStore(WithLog):
             )
         elif isinstance(change, DropHub):
             self._delete(self._hubs, change.number)
+            last = max(int(self._settings.get(LAST_DROPPED_HUB, 0)), change.number)
+            self._set(self._settings, LAST_DROPPED_HUB, str(last))
             self._dropped_hubs.add(change.number)
         elif isinstance(change, PutQueue):
             record = QueueRecord(

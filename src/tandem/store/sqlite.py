@@ -39,7 +39,7 @@ from tandem.engine.queries import Query
 from tandem.engine.queue import STREAMS_PER_QUEUE
 from tandem.errors import StoreError, StoreFailed
 from tandem.store.ballast import BALLAST_BYTES, Ballast
-from tandem.store.base import HubRecord, QueueRecord, Recovered, RuleRecord, StreamRecord, Written
+from tandem.store.base import LAST_DROPPED_HUB, HubRecord, QueueRecord, Recovered, RuleRecord, StreamRecord, Written
 from tandem.store.connection import connect, copy_log
 from tandem.store.log.event_log import EventLog
 from tandem.store.log.files import DiskFiles, Files
@@ -226,8 +226,9 @@ class SqliteStore(WithLog):
             HubRecord(number, msgspec.json.decode(fields), created_at_ms, updated_at_ms)
             for number, fields, created_at_ms, updated_at_ms in self._execute("SELECT * FROM hub ORDER BY number")
         ]
+        dropped: str | None = self._execute("SELECT value FROM setting WHERE name = ?", (LAST_DROPPED_HUB,)).get
         log = self.log.recover({hub.number: cast("int", hub.fields["partition_count"]) for hub in hubs})
-        return Recovered(queues, streams, rules, last_body_number, hubs, log)
+        return Recovered(queues, streams, rules, last_body_number, hubs, int(dropped or 0), log)
 
     def _sweep_from(self, number: int) -> None:
         """New queues get the numbers after the last one: nothing of a deleted queue may wait for them there."""
@@ -427,6 +428,12 @@ class SqliteStore(WithLog):
             )
         elif isinstance(change, DropHub):
             execute("DELETE FROM hub WHERE number = ?", (change.number,))
+            # The log hears of it after the commit, which may be never: this remembers that the number was given.
+            execute(
+                "INSERT INTO setting VALUES (?, ?) ON CONFLICT(name) DO UPDATE "
+                "SET value = excluded.value WHERE CAST(excluded.value AS INTEGER) > CAST(value AS INTEGER)",
+                (LAST_DROPPED_HUB, str(change.number)),
+            )
             self._dropped_hubs.add(change.number)
 
     def _modify(self, row: int, properties: dict[str, object]) -> None:
