@@ -448,9 +448,13 @@ class Queue:
         """Somebody receives, or will: a queue with receivers or scheduled messages is not idle."""
         return self.main.scheduled_count > 0 or any(one.consumers for one in self.subqueues())
 
+    def restore_ids(self, last_id_at_ms: int) -> None:
+        """Message ids are remembered from before the start; after the clock was set back, from later than now."""
+        self._last_id_at_ms = max(self._last_id_at_ms, last_id_at_ms)
+
     def _expect_to_forget(self) -> None:
         """A message id will be remembered."""
-        self._last_id_at_ms = self.namespace.now_ms
+        self._last_id_at_ms = max(self._last_id_at_ms, self.namespace.now_ms)
         if self.forget_at_ms == NEVER_MS:
             self._forget_later()
 

@@ -410,7 +410,8 @@ def restore(namespace: Namespace, store: Store) -> None:
     for record in sorted(recovered.queues, key=lambda one: one.kind == "subscription"):
         try:
             description = description_of(record.kind, record.fields)
-            namespace.restore(record.number, description, record.created_at_ms, record.updated_at_ms)
+            restored = namespace.restore(record.number, description, record.created_at_ms, record.updated_at_ms)
+            restored.restore_ids(record.last_id_at_ms)
         except Exception as error:
             raise StoreCorrupt(f"the description of {record.kind} {record.number} cannot be used: {error}") from error
     for rule in recovered.rules:

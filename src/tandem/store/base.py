@@ -37,6 +37,8 @@ class QueueRecord(NamedTuple):
     fields: dict[str, object]
     created_at_ms: int
     updated_at_ms: int
+    # When the youngest message id came that is remembered for it; 0 if none is.
+    last_id_at_ms: int = 0
 
 
 class RuleRecord(NamedTuple):

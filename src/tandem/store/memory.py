@@ -183,7 +183,10 @@ class MemoryStore(WithLog):
 
     def recover(self) -> Recovered:
         self._require_power()
-        queues = [self._queues[number] for number in sorted(self._queues)]
+        queues = [
+            self._queues[number]._replace(last_id_at_ms=max(self._duplicates.get(number, {}).values(), default=0))
+            for number in sorted(self._queues)
+        ]
         # As in a store on disk: a new queue may get the number of the last one that was deleted.
         first = (queues[-1].number + 1 if queues else 0) * STREAMS_PER_QUEUE
         self._dropped = {stream: True for stream in self._dropped if stream < first}

@@ -82,6 +82,11 @@ INSERT INTO stream VALUES (?1, ?2, ?3, ?4, ?5, max(?6, 1), ?7) ON CONFLICT DO UP
     active = active + ?2, deferred = deferred + ?3, scheduled = scheduled + ?4, size_bytes = size_bytes + ?5,
     next_sequence_number = max(next_sequence_number, ?6), accessed_at_ms = max(accessed_at_ms, ?7)
 """
+# One look into an index for each queue, however many ids are remembered.
+_RECORDED_QUEUES: Final = """
+    SELECT number, kind, fields, created_at_ms, updated_at_ms,
+        ifnull((SELECT max(seen_at_ms) FROM duplicate WHERE queue = number), 0)
+    FROM queue ORDER BY number"""
 _INSERT_BODY: Final = "INSERT INTO body VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _RELEASE: Final = """
 UPDATE body SET copies = copies - ?2 WHERE number = ?1 RETURNING number, copies, stream, size_bytes
@@ -206,10 +211,8 @@ class SqliteStore(WithLog):
 
     def _recover(self) -> Recovered:
         queues = [
-            QueueRecord(number, kind, msgspec.json.decode(fields), created_at_ms, updated_at_ms)
-            for number, kind, fields, created_at_ms, updated_at_ms in self._execute(
-                "SELECT number, kind, fields, created_at_ms, updated_at_ms FROM queue ORDER BY number"
-            )
+            QueueRecord(number, kind, msgspec.json.decode(fields), created_at_ms, updated_at_ms, last_id_at_ms)
+            for number, kind, fields, created_at_ms, updated_at_ms, last_id_at_ms in self._execute(_RECORDED_QUEUES)
         ]
         self._sweep_from(queues[-1].number + 1 if queues else 0)
         # The counts below are those after it.
