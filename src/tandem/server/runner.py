@@ -288,10 +288,13 @@ class Runner:
                 self._quiet.set_result(None)
             if self._sweeping is None:
                 self._sweeping = self._loop.call_later(_SWEEP_INTERVAL_S, self._sweep)
+        self._maintain_later()
+        self._arm()
+
+    def _maintain_later(self) -> None:
         if self._maintenance is None and len(self.namespace.hubs):
             interval_s = _SEALING_INTERVAL_S if self._store.has_more_to_seal else _MAINTENANCE_INTERVAL_S
             self._maintenance = self._loop.call_later(interval_s, self._on_maintenance)
-        self._arm()
 
     def _on_maintenance(self) -> None:
         self._maintenance = None
@@ -300,6 +303,8 @@ class Runner:
         if not self._is_committing and not self._is_failed:
             self.begin()
             self._maintain()
+            # Now: what follows may be a long commit, after which it would be due at once.
+            self._maintain_later()
             self.finish()
 
     def _maintain(self) -> None:
