@@ -96,8 +96,9 @@ crash: setup ## kill the broker N times under load and account for every message
 drill: setup ## N outages at random under a paired client, J at a time, every message accounted for: make drill N=100
 	$(PY) -m tests.drill.run --jobs $(or $(J),2) --drills $(if $(filter command% environment%,$(origin N)),$(N),100)
 
-simulate: setup ## run the engine on a simulated clock, disk and network, from N seeds: make simulate N=2000
+simulate: setup ## run the engine on a simulated clock, disk and network, from N seeds, then hunt every mutant: make simulate N=2000
 	$(PY) -m tests.sim.run --jobs 2 --steps 10000 --seeds $(if $(filter command% environment%,$(origin N)),$(N),200)
+	$(PY) -m tests.sim.canaries --seeds 150
 
 # --- to look at ---------------------------------------------------------------------------------------------------
 

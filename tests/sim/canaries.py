@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -99,6 +100,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--check", action="store_true", help="only apply each mutant, without hunting it")
     parser.add_argument("--only", help="a part of the names of the mutants to run")
+    parser.add_argument("--sample", type=int, help="so many of them, at random")
     arguments = parser.parse_args()
     if form() == "compiled":
         # Compiled classes cannot be changed.
@@ -106,6 +108,8 @@ def main() -> int:
         command = [sys.executable, "-m", "tests.sim.canaries", *sys.argv[1:]]
         return subprocess.run(command, env=environment, check=False).returncode
     chosen = [mutant for mutant in MUTANTS if arguments.only is None or arguments.only in mutant.name]
+    if arguments.sample is not None:
+        chosen = random.sample(chosen, min(arguments.sample, len(chosen)))
     if arguments.check:
         for mutant in chosen:
             with applied(mutant):

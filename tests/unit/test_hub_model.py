@@ -218,4 +218,4 @@ class HubModel(RuleBasedStateMachine):
 
 
 TestHubModel = HubModel.TestCase
-TestHubModel.settings = settings(max_examples=100, stateful_step_count=40)
+TestHubModel.settings = settings(max_examples=settings.default.max_examples, stateful_step_count=40)

@@ -236,4 +236,4 @@ class QueueModel(RuleBasedStateMachine):
 
 
 TestQueueModel = QueueModel.TestCase
-TestQueueModel.settings = settings(max_examples=150, stateful_step_count=50)
+TestQueueModel.settings = settings(max_examples=settings.default.max_examples, stateful_step_count=50)

@@ -248,4 +248,4 @@ def _action(one: ModelRule) -> str | None:
 
 
 TestTopicModel = TopicModel.TestCase
-TestTopicModel.settings = settings(max_examples=150, stateful_step_count=40)
+TestTopicModel.settings = settings(max_examples=settings.default.max_examples, stateful_step_count=40)

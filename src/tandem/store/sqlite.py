@@ -430,14 +430,17 @@ class SqliteStore(WithLog):
                 ),
             )
         elif isinstance(change, DropHub):
-            execute("DELETE FROM hub WHERE number = ?", (change.number,))
-            # The log hears of it after the commit, which may be never: this remembers that the number was given.
-            execute(
-                "INSERT INTO setting VALUES (?, ?) ON CONFLICT(name) DO UPDATE "
-                "SET value = excluded.value WHERE CAST(excluded.value AS INTEGER) > CAST(value AS INTEGER)",
-                (LAST_DROPPED_HUB, str(change.number)),
-            )
-            self._dropped_hubs.add(change.number)
+            self._drop_hub(change.number)
+
+    def _drop_hub(self, number: int) -> None:
+        self._execute("DELETE FROM hub WHERE number = ?", (number,))
+        # The log hears of it after the commit, which may be never: this remembers that the number was given.
+        self._execute(
+            "INSERT INTO setting VALUES (?, ?) ON CONFLICT(name) DO UPDATE "
+            "SET value = excluded.value WHERE CAST(excluded.value AS INTEGER) > CAST(value AS INTEGER)",
+            (LAST_DROPPED_HUB, str(number)),
+        )
+        self._dropped_hubs.add(number)
 
     def _modify(self, row: int, properties: dict[str, object]) -> None:
         found = self._execute("SELECT bare, header, body_number FROM message WHERE row = ?", (row,)).fetchone()
