@@ -25,7 +25,7 @@ CHECKED := $(foreach path,src tests bench tools examples,\
 # The tests of tandem.amqp: run in both forms, and for the coverage of the interpreted one.
 CORE_TESTS := $(wildcard tests/unit tests/spec tests/fuzz)
 
-.PHONY: help setup check test demo bench fuzz crash drill simulate schemathesis coverage coverage-of-mission docs lock peers clean
+.PHONY: help setup spark check test demo bench fuzz crash drill spark-crash simulate schemathesis coverage coverage-of-mission docs lock peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  \1\t/' | expand -t 24
@@ -48,15 +48,22 @@ $(VENV)/.stamp-fuzz: $(VENV)/.stamp-dev requirements/fuzz.txt
 	$(UV_INSTALL) --require-hashes -r requirements/fuzz.txt || echo 'no atheris here: fuzzing goes on without coverage guidance'
 	@touch $@
 
+# Half a gigabyte: what the tests, the demo and the benchmark of the data pipeline need.
+$(VENV)/.stamp-spark: $(VENV)/.stamp-dev requirements/spark.txt
+	$(UV_INSTALL) --require-hashes -r requirements/spark.txt
+	@touch $@
+
 setup: $(VENV)/.stamp-dev ## make .venv with tandem in it, compiled where a C compiler is at hand
 	@$(PY) -m tools.compile_core
+
+spark: setup $(VENV)/.stamp-spark ## add what the data pipeline on Spark needs to .venv
 
 peers: $(VENV)/.stamp-dev ## build the foreign AMQP stacks that the interop tests and benchmarks talk to
 	bash tools/peers.sh
 
 # --- checks -------------------------------------------------------------------------------------------------------
 
-check: setup ## format, lint, types, layers, generated docs, places of the mutants
+check: setup $(VENV)/.stamp-spark ## format, lint, types, layers, generated docs, places of the mutants
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy $(CHECKED)
@@ -70,14 +77,17 @@ check: setup ## format, lint, types, layers, generated docs, places of the mutan
 # after them.
 WAITING_TESTS := $(wildcard tests/client tests/compat tests/cli tests/crash tests/drill tests/management tests/pairing \
 	tests/security tests/testing)
+# These keep both cores busy, with two Javas and more: beside others they would be slow, and make those slow.
+HEAVY_TESTS := $(wildcard tests/spark)
 
-test: setup peers ## all tests, and those of tandem.amqp again in the interpreted form, with their coverage
+test: setup peers $(VENV)/.stamp-spark ## all tests, and those of tandem.amqp again in the interpreted form, with their coverage
 	@mkdir -p build
 	@{ $(PY) -m pytest -q $(WAITING_TESTS) && TANDEM_PURE=1 $(PY) -m pytest -q -m hypothesis $(CORE_TESTS); } \
 		> build/waiting.log 2>&1 & waiting=$$!; status=0; \
-	$(PY) -m pytest -q tests $(WAITING_TESTS:%=--ignore=%) || status=$$?; \
+	$(PY) -m pytest -q tests $(WAITING_TESTS:%=--ignore=%) $(HEAVY_TESTS:%=--ignore=%) || status=$$?; \
 	$(MAKE) --no-print-directory coverage || status=$$?; \
-	wait $$waiting || status=$$?; cat build/waiting.log; exit $$status
+	wait $$waiting || status=$$?; cat build/waiting.log; \
+	$(PY) -m pytest -q $(HEAVY_TESTS) || status=$$?; exit $$status
 
 # Property tests are not traced: they would take most of the time, and coverage must not hang on what they happen to draw.
 coverage: $(VENV)/.stamp-dev ## branch coverage of tandem.amqp by its plain tests, which must be 100 %
@@ -96,20 +106,26 @@ crash: setup ## kill the broker N times under load and account for every message
 drill: setup ## N outages at random under a paired client, J at a time, every message accounted for: make drill N=100
 	$(PY) -m tests.drill.run --jobs $(or $(J),2) --drills $(if $(filter command% environment%,$(origin N)),$(N),100)
 
+spark-crash: setup $(VENV)/.stamp-spark ## kill driver, executors and broker N times each under a capture, and compare: make spark-crash N=20
+	$(PY) -m tests.spark.run --rounds $(if $(filter command% environment%,$(origin N)),$(N),20)
+
 simulate: setup ## run the engine on a simulated clock, disk and network, from N seeds, then hunt every mutant: make simulate N=2000
 	$(PY) -m tests.sim.run --jobs 2 --steps 10000 --seeds $(if $(filter command% environment%,$(origin N)),$(N),200)
 	$(PY) -m tests.sim.canaries --seeds 150
 
 # --- to look at ---------------------------------------------------------------------------------------------------
 
-demo: setup ## a broker killed under the official SDK, a primary namespace killed under a paired client; every message accounted for
+demo: setup $(VENV)/.stamp-spark ## a broker killed under the official SDK, a primary namespace killed under a paired client; every message accounted for
 	$(PY) examples/kill_and_recover.py
-	$(BIN)/tandem drill
+	rm -rf build/demo
+	$(BIN)/tandem drill --keep build/demo
+	$(BIN)/tandem pipeline report --from build/demo
 
-bench: setup peers ## rates next to RabbitMQ, to the disk, to the official SDK and to python-qpid-proton, each in one run
+bench: setup peers $(VENV)/.stamp-spark ## rates next to RabbitMQ, to the disk, to the official SDK and to python-qpid-proton, each in one run
 	$(BIN)/tandem bench queue
 	$(BIN)/tandem bench hub
 	$(BIN)/tandem bench client
+	$(BIN)/tandem bench spark
 	$(BIN)/tandem bench amqp
 
 # --- upkeep -------------------------------------------------------------------------------------------------------
@@ -129,6 +145,7 @@ lock: $(VENV)/.stamp-uv ## pin the newest versions; UPGRADE= keeps what still sa
 	$(COMPILE_LOCK) $(UPGRADE) --group uv --output-file requirements/uv.txt
 	$(COMPILE_LOCK) $(UPGRADE) pyproject.toml --group dev --output-file requirements/dev.txt
 	$(COMPILE_LOCK) $(UPGRADE) --group fuzz --output-file requirements/fuzz.txt
+	$(COMPILE_LOCK) $(UPGRADE) --constraint requirements/dev.txt --group spark --output-file requirements/spark.txt
 	$(COMPILE_LOCK) $(UPGRADE) requirements/peers.in --output-file requirements/peers.txt
 	$(COMPILE_LOCK) $(UPGRADE) requirements/schemathesis.in --output-file requirements/schemathesis.txt
 	@! grep -nE '://' requirements/*.txt || { echo 'a lock names an address: it must hold versions and hashes only' >&2; exit 1; }

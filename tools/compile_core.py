@@ -33,7 +33,6 @@ CORE_MODULES: Final = (
     "tandem/server/nodes/entity.py",
     "tandem/server/nodes/event_hub.py",
     "tandem/server/nodes/link_meter.py",
-    "tandem/store/log/rows.py",
     "tandem/store/rows.py",
 )
 # mypyc copies the value of a Final constant into the code that uses it, from modules it does not compile too: a limit

@@ -44,6 +44,7 @@ _COMMANDS: Final = {
     "drill": "drill:drill",
     "export": "export:export_entities",
     "import": "export:import_entities",
+    "pipeline": "pipeline:app",
     "cost": "cost:app",
     "check": "check:check",
     "bench": "bench:app",

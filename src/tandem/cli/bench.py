@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+import tandem
 from tandem.bench import amqp
 from tandem.errors import ConfigurationError
 
@@ -185,6 +186,41 @@ def bench_client(
             messages, size, in_flight, rounds, lambda what: progress.update(task, advance=1, description=what)
         )
     _give_out(figures, client_picture(figures), client_tables(figures), json_file, plot, console)
+
+
+@app.command("spark")
+def bench_spark(
+    events: int = typer.Option(1_000_000, help="Events in the hub; over AMQP a tenth of them is read.", min=1_000),
+    size: int = typer.Option(100, help="Bytes of an event's body.", min=1),
+    rounds: int = typer.Option(5, help="Rounds; the median counts.", min=1),
+    cores: int = typer.Option(2, help="Processes that read, in Spark and beside it.", min=1),
+    latency: bool = typer.Option(True, help="Also measure the time from the hub to a batch."),
+    json_file: Path = typer.Option(
+        Path("build/bench/spark.json"), "--json", help="Where to save the figures; - prints them instead of tables."
+    ),
+    plot: Path = typer.Option(Path("build/bench/spark.svg"), help="Where to save the plot."),
+) -> None:
+    """Event hubs into Spark, next to Spark's own sources and to a loop on the official SDK."""
+    from tandem.bench import machine
+    from tandem.bench.spark import SparkChoice, measure_spark
+    from tandem.bench.spark_report import SparkFigures, spark_picture, spark_tables
+    from tandem.spark.spark_session import chosen_java
+
+    console = Console(stderr=json_file == Path("-"))
+    choice = SparkChoice(events, size, rounds, cores, latency)
+    figures = SparkFigures(
+        machine=machine.describe(),
+        form=tandem.form(),
+        java=str(chosen_java()),
+        events=events,
+        body_bytes=size,
+        cores=cores,
+        rounds=rounds,
+    )
+    with _progress(console) as progress:
+        task = progress.add_task("starting", total=choice.step_count)
+        measure_spark(choice, figures, lambda what: progress.update(task, advance=1, description=what))
+    _give_out(figures, spark_picture(figures), list(spark_tables(figures)), json_file, plot, console)
 
 
 def _progress(console: Console) -> Progress:

@@ -1,4 +1,4 @@
-"""`tandem cost`: what a pair of namespaces will cost."""
+"""`tandem cost`: what a pair of namespaces will cost, and what one did. Spark need not be installed for either."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from tandem.durations import parse_duration_ms
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="What operations cost.")
+app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="What operations cost, before and afterwards.")
 
 Prices = Annotated[Path | None, typer.Option("--tariff", metavar="FILE", help="As TOML.", show_default="an example")]
 
 
 @app.callback()
 def _cost() -> None:
-    """What operations cost."""
+    """What operations cost, before and afterwards."""
 
 
 @app.command("estimate")
@@ -80,6 +80,24 @@ def estimate_cost(
     rows.append(("total", "", "", f"{sum(line.operations for line in lines):,}", f"{units:,}", money_text(total)))
     numbers = ("operations", "units", prices.currency)
     print_table(("operation", "stage", "what for", *numbers), rows, numbers)
+
+
+@app.command("report")
+def report_cost(
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="As given to `tandem pipeline metering`.")] = Path(
+        "tandem-pipeline"
+    ),
+    as_json: AsJson = False,
+) -> None:
+    """What operations did cost, as `tandem pipeline metering` found it last.
+
+    \b
+    Examples:
+      tandem cost report
+    """
+    from tandem.cli.pipeline import show_results
+
+    show_results(out, "Cost", as_json)
 
 
 def _seconds(text: str, option: str) -> int:

@@ -23,8 +23,8 @@ from tandem.amqp.message import BodyKind, Message, Properties, encode_message
 from tandem.amqp.types import Array, Char, Decimal32, Decimal64, Decimal128, Described, Float, Symbol, Timestamp
 from tandem.engine.hubs.event import EVENT_ANNOTATIONS, Event
 from tandem.engine.hubs.record import EventRecord
+from tandem.event_columns import PUBLIC_SCHEMA
 from tandem.store.log.check import check_log
-from tandem.store.log.columns import PUBLIC_SCHEMA
 from tandem.store.log.event_log import EventLog
 from tandem.store.log.files import DiskFiles
 from tandem.store.log.log_limits import LogLimits

@@ -9,6 +9,8 @@ ownership     who may read: epochs, and how many may read without one
 producers     idempotent producers: what each of them sent last
 record        the events of one transfer, as they are appended
 event         one event, as it is delivered
+rows          events as rows, before they are columns
+arrivals      events as they come over AMQP, into rows
 position      where a reader wants to begin
 partition_key the service's own hash from a key to a partition
 """

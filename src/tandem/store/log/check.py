@@ -155,9 +155,9 @@ def _faults(segment: Segment, folder: Path, partition_id: int) -> Iterator[str]:
     """What is wrong with a segment. Its columns are made again from what readers over AMQP get, and compared."""
     import pyarrow as pa
 
-    from tandem.store.log.columns import public_batch
+    from tandem.engine.hubs.rows import Rows
+    from tandem.event_columns import public_batch
     from tandem.store.log.open_segment import OpenSegment
-    from tandem.store.log.rows import Rows
     from tandem.store.log.seal import ARROW_CRC_KEY
 
     try:

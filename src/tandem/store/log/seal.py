@@ -20,7 +20,8 @@ import pyarrow as pa
 
 from tandem.engine.hubs.event import Event
 from tandem.errors import StoreCorrupt
-from tandem.store.log.columns import AMQP_SCHEMA, PUBLIC_SCHEMA, amqp_batch, public_batch, rows_of, with_metadata
+from tandem.event_columns import PUBLIC_SCHEMA, public_batch
+from tandem.store.log.columns import AMQP_SCHEMA, amqp_batch, rows_of, with_metadata
 from tandem.store.log.files import Files
 from tandem.store.log.frames import decode_record, locate_frame
 from tandem.store.log.job import SealJob

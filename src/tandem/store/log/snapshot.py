@@ -44,7 +44,8 @@ class RangeSnapshot:
 
     def stream(self, max_events: int | None = None) -> Iterator[bytes]:
         """Schema, record batches and end, a few megabytes at a time. In any thread, once."""
-        from tandem.store.log.columns import END_OF_STREAM, PUBLIC_SCHEMA, with_metadata
+        from tandem.event_columns import PUBLIC_SCHEMA
+        from tandem.store.log.columns import END_OF_STREAM, with_metadata
 
         first, end = self.first_sequence_number, self.end_sequence_number
         if max_events is not None:

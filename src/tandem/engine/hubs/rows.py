@@ -82,11 +82,12 @@ class Rows:
         """Add events of a list from an index on until there are enough. The index of the first that was not added."""
         at = start
         while at < len(events) and len(self.bodies) < max_rows and self.size_bytes < max_bytes:
-            self._add(events[at])
+            self.add(events[at])
             at += 1
         return at
 
-    def _add(self, event: Event) -> None:
+    def add(self, event: Event) -> None:
+        """That its number is the next one is the caller's care."""
         bare = event.bare
         self.size_bytes += len(bare) + 64
         self.times_ms.append(event.enqueued_at_ms)

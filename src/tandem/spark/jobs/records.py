@@ -1,0 +1,46 @@
+"""The hubs of operations of one or more namespaces, captured, as one table that the other jobs read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from tandem.spark.connection import parse
+from tandem.spark.jobs.capture import capture, read_captured
+
+__all__ = ["OPERATIONS_HUB", "Namespaces", "refresh", "write"]
+
+OPERATIONS_HUB: Final = "$operations"
+
+_EVENTS: Final = "events"
+
+# Connection strings. With names of one's own, by which what was captured is found again wherever a broker listens.
+Namespaces = Sequence[str] | Mapping[str, str]
+
+
+def refresh(spark: SparkSession, namespaces: Namespaces, out: Path) -> DataFrame:
+    """Capture what is new, and return all there is: the columns of a hub, and the namespace that it came from."""
+    named = namespaces if isinstance(namespaces, Mapping) else {_name(one): one for one in namespaces}
+    every: list[DataFrame] = []
+    for name, connection_string in named.items():
+        place = out / _EVENTS / name
+        capture(spark, {"connectionString": connection_string}, OPERATIONS_HUB, place).awaitTermination()
+        every.append(read_captured(spark, place).withColumn("source", sql.lit(name)))
+    return reduce(DataFrame.unionByName, every)
+
+
+def write(table: DataFrame, out: Path) -> None:
+    """A result, in place of the one before: it is made anew from all records, however late they came."""
+    table.coalesce(1).write.mode("overwrite").parquet(str(out))
+
+
+def _name(connection_string: str) -> str:
+    """A namespace by its address: the key may change, and is nobody's business."""
+    address = parse(connection_string).address
+    return re.sub(r"[^A-Za-z0-9.-]+", "-", f"{address.host}-{address.amqp_port}")

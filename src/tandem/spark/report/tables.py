@@ -1,0 +1,114 @@
+"""Results as tables of text: the same ones on a terminal and on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from tandem.cost.money import money_text
+from tandem.spark.report.results import Results, Row
+
+__all__ = ["ReportTable", "report_tables"]
+
+
+@dataclass(frozen=True)
+class ReportTable:
+    """A title, headings, rows of text. Columns in `numbers` keep to the right."""
+
+    title: str
+    headings: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    numbers: Sequence[str] = ()
+
+
+def report_tables(results: Results) -> list[ReportTable]:
+    """Those that there is something to say in."""
+    tables = [
+        _cost_table("Cost by stage", ("stage",), results.costs),
+        _cost_table("Cost by day", ("day",), results.costs),
+        _cost_table("Cost by entity and operation", ("entity", "operation", "stage"), results.costs),
+        _outage_table(results.outages),
+        _arrival_table(results.arrivals),
+        _latency_table(results.latencies),
+    ]
+    return [table for table in tables if table.rows]
+
+
+def _cost_table(title: str, keys: Sequence[str], costs: Iterable[Row]) -> ReportTable:
+    sums: dict[tuple[str, ...], list[Any]] = {}
+    currency = ""
+    for row in costs:
+        currency = row["currency"]
+        values = {**row, "day": f"{row['from']:%Y-%m-%d}"}
+        total = sums.setdefault(tuple(str(values[key]) for key in keys), [0, 0, Decimal(0)])
+        total[0] += row["operations"]
+        total[1] += row["units"]
+        total[2] += row["cost"]
+    ranked = sorted(sums.items(), key=lambda item: (-item[1][2], item[0])) if keys != ("day",) else sorted(sums.items())
+    rows = [(*key, f"{count:,}", f"{units:,}", money_text(cost)) for key, (count, units, cost) in ranked]
+    if rows:
+        totals = [sum(total[column] for total in sums.values()) for column in (0, 1)]
+        cost = sum((total[2] for total in sums.values()), Decimal(0))
+        rows.append(
+            (*("total" if not at else "" for at in range(len(keys))), *(f"{one:,}" for one in totals), money_text(cost))
+        )
+    numbers = ("operations", "units", currency)
+    return ReportTable(title, (*keys, *numbers), rows, numbers)
+
+
+def _outage_table(outages: Iterable[Row]) -> ReportTable:
+    figures = ("to detect, s", "to restore, s", "to drain, s", "pings", "diverted", "syphoned")
+    rows = [
+        (
+            row["entity"],
+            _moment(row["failing_at"]),
+            *(_seconds(row[name]) for name in ("seconds_to_detect", "seconds_to_restore", "seconds_to_drain")),
+            *(f"{row[name]:,}" for name in ("pings", "diverted", "syphoned")),
+        )
+        for row in outages
+    ]
+    return ReportTable("Outages", ("entity", "since", *figures), rows, figures)
+
+
+def _arrival_table(arrivals: Iterable[Row]) -> ReportTable:
+    figures = ("sent", "received", "lost", "duplicates", "out_of_order", "late")
+    rows = [(row["entity"], *(f"{row[name]:,}" for name in figures), _seconds(row["longest_s"])) for row in arrivals]
+    headings = ("entity", *(name.replace("_", " ") for name in figures), "longest, s")
+    return ReportTable("How messages arrived", headings, rows, headings[1:])
+
+
+def _latency_table(latencies: Iterable[Row]) -> ReportTable:
+    """The worst window of each, since that is what somebody will ask about."""
+    figures = ("p50_ms", "p95_ms", "p99_ms")
+    worst: dict[tuple[str, str], dict[str, Any]] = {}
+    for row in latencies:
+        kept = worst.setdefault((row["entity"], row["operation"]), {"count": 0, **dict.fromkeys(figures, 0)})
+        kept["count"] += row["count"]
+        for name in figures:
+            kept[name] = _larger(kept[name], row[name])
+    rows = [
+        (entity, operation, f"{kept['count']:,}", *(_bound(kept[name]) for name in figures))
+        for (entity, operation), kept in sorted(worst.items())
+    ]
+    headings = ("entity", "operation", "operations", "p50 ≤ ms", "p95 ≤ ms", "p99 ≤ ms")
+    return ReportTable("Latency in the worst window", headings, rows, headings[2:])
+
+
+def _larger(one: int | None, other: int | None) -> int | None:
+    # None is longer than the last bound.
+    return None if one is None or other is None else max(one, other)
+
+
+def _bound(value_ms: int | None) -> str:
+    return "beyond" if value_ms is None else f"{value_ms:,}"
+
+
+def _seconds(value: float | None) -> str:
+    return "–" if value is None else f"{value:,.1f}"
+
+
+def _moment(value: datetime | None) -> str:
+    return "–" if value is None else f"{value:%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,93 @@
+"""A ready SparkSession: Java found or brought along, the workers' Python chosen, the log quiet.
+
+The only place that builds a session. Local by default; with a `master`, under spark-submit or with SPARK_REMOTE the
+same program runs on a cluster.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import SparkSession
+
+from tandem.spark.java import Java, find_java
+
+__all__ = ["DEFAULT_MASTER", "chosen_java", "session"]
+
+DEFAULT_MASTER: Final = "local[*]"
+
+# What Spark would take for itself: options of data sources with keys in them are not shown by its pages and logs.
+_REDACTION: Final = r"(?i)secret|password|token|access[.]?key|connectionstring$"
+
+_SETTINGS: Final = {
+    "spark.redaction.regex": _REDACTION,
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.ui.enabled": "false",
+    "spark.log.level": "ERROR",
+}
+
+# Of a session on this machine alone: nothing listens to the network, and nothing is spread over 200 tasks.
+_LOCAL_SETTINGS: Final = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "8",
+}
+
+# Spark's own logging begins before its settings are read, and would say so.
+_JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_LOGGING: Final = Path(__file__).with_name("log4j2.properties")
+
+_java: Java | None = None
+
+
+def session(
+    name: str,
+    *,
+    master: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    shows_progress: bool | None = None,
+) -> SparkSession:
+    """The session of this process: made at the first call, the same one afterwards.
+
+    `settings` go to Spark, over those that are chosen here. Progress bars are shown where somebody sees them.
+    """
+    if "SPARK_REMOTE" in os.environ and master is None:
+        # A Spark Connect server has its own Java, Python and settings.
+        return SparkSession.builder.appName(name).getOrCreate()
+    chosen_java()
+    builder = SparkSession.builder.appName(name)
+    # A program that spark-submit has started was told its master there.
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
+    chosen = master if master is not None or is_submitted else DEFAULT_MASTER
+    every = dict(_SETTINGS)
+    if chosen is not None:
+        builder = builder.master(chosen)
+        if chosen.startswith("local"):
+            every |= _LOCAL_SETTINGS
+            # Executors elsewhere could not reach a driver that listens here only.
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    is_shown = sys.stderr.isatty() if shows_progress is None else shows_progress
+    every["spark.ui.showConsoleProgress"] = str(is_shown).lower()
+    every |= dict(settings or {})
+    # The last one counts: a configuration of the user's own takes its place.
+    every[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {every.get(_JAVA_OPTIONS, '')}".strip()
+    for key, value in every.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def chosen_java() -> Java:
+    """What the session runs on. Sets what the launcher of Spark and its workers read from the environment."""
+    global _java  # noqa: PLW0603 - there is one Java for a process, and to look for it starts it twice
+    if _java is None:
+        _java = find_java()
+    os.environ["JAVA_HOME"] = str(_java.home)
+    # Workers are started by name: without this, by the first python3 of the path, which knows nothing of us.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    return _java

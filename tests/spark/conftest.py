@@ -1,0 +1,77 @@
+"""A broker for all tests of this folder, hubs and queues with names of their own, and one Spark session."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tandem.testing import Broker
+from tests.spark.filling import fill
+from tests.spark.small_spark import SETTINGS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MakeHub = Callable[..., str]
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with Broker(tmp_path_factory.mktemp("broker") / "data") as broker:
+        yield broker
+
+
+@pytest.fixture
+def make_hub(broker: Broker) -> MakeHub:
+    """A hub of a new name, with events `0`, `1`, `2` and so on, in turn for each partition."""
+
+    def make(events: int = 0, partition_count: int = 2) -> str:
+        name = f"hub-{next(_numbers)}"
+        broker.create_hub(name, partition_count=partition_count)
+        fill(broker, name, range(events), partition_count)
+        return name
+
+    return make
+
+
+@pytest.fixture
+def make_queue(broker: Broker) -> Callable[[], str]:
+    def make() -> str:
+        name = f"queue-{next(_numbers)}"
+        broker.create_queue(name)
+        return name
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    from tandem.spark import session
+
+    # Spark leaves a warehouse where it is started.
+    folder: Path = tmp_path_factory.mktemp("spark")
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        made = session(
+            "tests",
+            # A task that fails is tried again, as on a cluster.
+            master="local[2,3]",
+            settings={
+                **SETTINGS,
+                "spark.sql.warehouse.dir": str(folder / "warehouse"),
+                "spark.local.dir": str(folder / "local"),
+            },
+            shows_progress=False,
+        )
+    finally:
+        os.chdir(before)
+    yield made
+    made.stop()

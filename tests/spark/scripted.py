@@ -1,0 +1,86 @@
+"""A workload whose cost is known to the unit, and an outage whose times are known to the second."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from tandem.client import MessagingFactorySettings
+from tandem.client.sync import BrokeredMessage, EventData, EventHubClient, MessagingFactory
+from tandem.testing import Broker
+
+__all__ = ["BACKLOG", "LEDGER", "do_workload", "tell_outage"]
+
+BACKLOG: Final = "shop/x-servicebus-transfer"
+
+# Units by place, operation and stage: what the workload is charged for, and what is free beside it.
+LEDGER: Final = {
+    ("orders", "send", "direct"): 7 + 2,
+    ("orders", "ping", "direct"): 3,
+    ("backlog", "send", "backlog"): 5,
+    ("backlog", "receive", "syphon"): 5,
+    ("backlog", "complete", "syphon"): 5,
+    ("orders", "send", "syphon"): 5,
+    ("orders", "receive", "direct"): 12 + 2,
+    ("orders", "complete", "direct"): 13,
+    ("backlog", "empty-receive", "syphon"): 40,
+}
+
+
+def do_workload(broker: Broker) -> None:
+    """Twelve small messages, five of them on the detour, a large one, three pings, four empty polls of ten queues."""
+    small, large = b"x" * 100, b"x" * 100_000
+    syphon_settings = MessagingFactorySettings(user_agent="tandem-syphon")
+    for number in range(10):
+        broker.create_queue(f"{BACKLOG}/{number}")
+    broker.create_queue("orders")
+    with (
+        MessagingFactory.from_connection_string(broker.connection_string) as application,
+        MessagingFactory.from_connection_string(broker.connection_string, syphon_settings) as pump,
+    ):
+        orders = application.create_queue_client("orders")
+        for body in [small] * 7 + [large]:
+            orders.send(BrokeredMessage(body))
+        for _ in range(3):
+            ping = BrokeredMessage(content_type="application/vnd.ms-servicebus-ping", time_to_live=timedelta(seconds=1))
+            orders.send(ping)
+        backlog = application.create_message_sender(f"{BACKLOG}/0")
+        for _ in range(5):
+            backlog.send(BrokeredMessage(small))
+        target, source = pump.create_message_sender("orders"), pump.create_message_receiver(f"{BACKLOG}/0")
+        for _ in range(5):
+            message = source.receive(timeout=10)
+            assert message is not None
+            target.send(message.clone())
+            message.complete()
+        for _ in range(13):
+            message = orders.receive(timeout=10)
+            assert message is not None
+            message.complete()
+        for number in range(10):
+            receiver = pump.create_message_receiver(f"{BACKLOG}/{number}")
+            for _ in range(4):
+                assert receiver.receive(timeout=0.02) is None
+
+
+def tell_outage(broker: Broker, entity: str) -> datetime:
+    """What a paired client tells of an outage, at times after the moment that is returned."""
+    start = datetime.now(UTC).replace(microsecond=0)
+
+    def event(seconds: float, name: str, **more: object) -> EventData:
+        moment = (start + timedelta(seconds=seconds)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        usual = {"kind": "pairing", "time": moment, "event": name, "entity": entity, "client": "test", "primary": "p"}
+        return EventData(json.dumps({**usual, "secondary": "s", **more}))
+
+    script = [
+        event(0, "failing", reason="no"),
+        event(10, "failed-over"),
+        event(11, "diverted", count=100, queue=3),
+        event(70, "ping", outcome="ok"),
+        event(71, "restored"),
+        event(75, "syphoned", count=100, queue=3),
+    ]
+    with EventHubClient.from_connection_string(broker.connection_string, "$operations") as client:
+        client.create_producer().send_batch(script)
+    return start

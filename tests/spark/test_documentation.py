@@ -1,0 +1,36 @@
+"""The reference says what the code does: every option, column, command and result."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from tandem.cli import pipeline
+from tandem.spark import options, servicebus
+from tandem.spark.given_options import Option
+from tandem.spark.report.results import Results
+from tandem.spark.schemas import EVENTS, MESSAGES
+
+REFERENCE = (Path(__file__).parents[2] / "docs" / "reference" / "spark.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("option", [*options.KNOWN_OPTIONS, *servicebus.KNOWN_OPTIONS], ids=lambda option: option.name)
+def test_every_option_is_described(option: Option) -> None:
+    for name in (option.name, *option.aliases):
+        assert f"`{name}`" in REFERENCE
+    assert option.is_ignored or option.meaning in REFERENCE
+
+
+def test_every_column_command_and_result_is_named() -> None:
+    for column in EVENTS:
+        assert f"{column.name} {column.dataType.simpleString().replace('bigint', 'long')}" in " ".join(
+            REFERENCE.split()
+        )
+    for column in MESSAGES:
+        assert column.name in REFERENCE
+    for command in pipeline.app.registered_commands:
+        assert f"`tandem pipeline {command.name}" in REFERENCE
+    for result in dataclasses.fields(Results):
+        assert f"`{result.name}`" in REFERENCE

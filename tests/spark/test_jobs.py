@@ -1,0 +1,180 @@
+"""The jobs, from a running broker to files and back to what people read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tandem.client import BrokeredMessage as AsyncMessage
+from tandem.client.sync import MessagingFactory
+from tandem.cost.tariff import DEFAULT_TARIFF
+from tandem.pairing.rewriting import rewrite
+from tandem.spark.jobs import syphon as syphon_job
+from tandem.spark.jobs.availability import availability
+from tandem.spark.jobs.capture import CaptureFormat, capture, read_captured
+from tandem.spark.jobs.latency import latency
+from tandem.spark.jobs.metering import metering
+from tandem.spark.jobs.syphon import syphon
+from tandem.spark.report.results import read_results
+from tandem.testing import Broker
+from tests.markers import mission
+from tests.spark.captured import avro_bodies, delta_bodies, numbers_of
+from tests.spark.conftest import MakeHub
+from tests.spark.filling import fill
+from tests.spark.scripted import LEDGER, do_workload, tell_outage
+
+pytestmark = pytest.mark.timeout(300)
+
+
+# --- capture --------------------------------------------------------------------------------------------------------
+
+
+@mission("M11", "M31")
+@pytest.mark.parametrize("file_format", ["parquet", "delta", "avro"])
+def test_a_capture_has_every_event_once_however_often_it_is_run(
+    spark: SparkSession, broker: Broker, make_hub: MakeHub, tmp_path: Path, file_format: CaptureFormat
+) -> None:
+    hub = make_hub(60)
+    source = {"connectionString": broker.connection_string}
+    for more in (range(0), range(60, 90)):
+        fill(broker, hub, more)
+        capture(spark, source, hub, tmp_path, file_format=file_format).awaitTermination()
+    capture(spark, source, hub, tmp_path, file_format=file_format).awaitTermination()
+    if file_format == "parquet":
+        found = iter([bytes(row.body) for row in read_captured(spark, tmp_path).collect()])
+        assert (tmp_path / f"hub={hub}" / "partition=0" / f"date={datetime.now(UTC):%Y-%m-%d}").is_dir()
+    else:
+        found = delta_bodies(tmp_path) if file_format == "delta" else avro_bodies(tmp_path)
+    assert numbers_of(found) == Counter(range(90))
+
+
+# --- cost and latency -----------------------------------------------------------------------------------------------
+
+
+@mission("M26", "M29", "M31")
+def test_the_cost_of_a_scripted_workload_is_known_to_the_unit(spark: SparkSession, tmp_path: Path) -> None:
+    with Broker(tmp_path / "data") as broker:
+        do_workload(broker)
+        # What was counted last is written when the broker stops.
+        broker.restart()
+        for _ in range(2):
+            metering(spark, [broker.connection_string], tmp_path / "out", DEFAULT_TARIFF)
+        latency(spark, [broker.connection_string], tmp_path / "out")
+    results = read_results(tmp_path / "out")
+    units: Counter[tuple[str, str, str]] = Counter()
+    for row in results.costs:
+        if row["entity_kind"] == "queue" and row["operation"] != "manage":
+            place = "orders" if row["entity"] == "orders" else "backlog"
+            units[place, row["operation"], row["stage"]] += row["units"]
+    assert units == LEDGER
+    charged = sum(count for (_, operation, _), count in units.items() if operation != "complete")
+    cost = sum(
+        (row["cost"] for row in results.costs if row["entity_kind"] == "queue" and row["operation"] != "manage"),
+        Decimal(0),
+    )
+    assert cost == charged * Decimal("0.00000080")
+    sends = [row for row in results.latencies if (row["entity"], row["operation"]) == ("orders", "send")]
+    # Pings are an operation of their own, and not among the sends.
+    assert sum(row["count"] for row in sends) == 8 + 5
+
+
+# --- availability ---------------------------------------------------------------------------------------------------
+
+
+@mission("M31")
+def test_the_outage_of_a_script_is_told_as_it_was(spark: SparkSession, broker: Broker, tmp_path: Path) -> None:
+    entity = f"orders-{tmp_path.name}"
+    start = tell_outage(broker, entity)
+    sent, received = tmp_path / "sent.jsonl", tmp_path / "received.jsonl"
+    for path, numbers in ((sent, [0, 1, 2]), (received, [0, 2, 1, 1])):
+        lines = [
+            {
+                "entity": entity,
+                "messageId": f"m{number}",
+                "number": number,
+                "time": (start + timedelta(seconds=at)).isoformat(),
+            }
+            for at, number in enumerate(numbers)
+        ]
+        path.write_text("\n".join(map(json.dumps, lines)))
+    for _ in range(2):
+        availability(spark, [broker.connection_string], tmp_path / "out", sent=sent, received=received)
+    results = read_results(tmp_path / "out")
+    [outage] = [row for row in results.outages if row["entity"] == entity]
+    times = [outage[name].timestamp() for name in ("failing_at", "failed_over_at", "restored_at", "drained_at")]
+    assert [moment - start.timestamp() for moment in times] == [0, 10, 71, 75]
+    assert (outage["pings"], outage["diverted"], outage["syphoned"]) == (1, 100, 100)
+    assert [row["depth"] for row in results.backlog if row["entity"] == entity] == [100, 0]
+    [arrived] = results.arrivals
+    assert (arrived["lost"], arrived["duplicates"], arrived["out_of_order"]) == (0, 1, 1)
+
+
+# --- syphon ---------------------------------------------------------------------------------------------------------
+
+
+def divert(broker: Broker, queue: str, path: str, count: int) -> None:
+    """Messages as a paired client leaves them in a backlog queue, and one that nobody can restore."""
+    broker.create_queue(queue)
+
+    async def send() -> None:
+        from tandem.client import MessagingFactory as AsyncFactory
+
+        async with AsyncFactory.from_connection_string(broker.connection_string) as factory:
+            diverted = [
+                rewrite(AsyncMessage(str(number), message_id=f"m{number}", session_id=None, label="x"), path)
+                for number in range(count)
+            ]
+            poison = AsyncMessage("whose?", message_id="poison")
+            await factory.create_message_sender(queue).send_batch([*diverted[:2], poison, *diverted[2:]])
+
+    asyncio.run(send())
+
+
+def taken(broker: Broker, queue: str) -> Counter[str]:
+    found: Counter[str] = Counter()
+    with MessagingFactory.from_connection_string(broker.connection_string) as factory:
+        client = factory.create_queue_client(queue)
+        while messages := client.receive_batch(500, timeout=1):
+            for message in messages:
+                assert message.properties == {}
+                found[message.body.decode()] += 1
+                message.complete()
+    return found
+
+
+@mission("M31")
+def test_a_backlog_is_drained_in_parallel_and_what_cannot_be_restored_stays(
+    spark: SparkSession, broker: Broker, make_queue: Callable[[], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = make_queue()
+    queues = [f"{target}/x-servicebus-transfer/{number}" for number in range(2)]
+    for queue in queues:
+        divert(broker, queue, target, 30)
+    bus = broker.connection_string
+
+    def drain() -> syphon_job.Drained:
+        return syphon(spark, bus, bus, queues, tmp_path, tasks=3, round_messages=20)
+
+    def crash(*_: object) -> int:
+        raise RuntimeError("crashed before purging")
+
+    with monkeypatch.context() as patched:
+        real = syphon_job._purge
+        patched.setattr(syphon_job, "_purge", lambda secondary, sent: crash() if list(sent) else real(secondary, []))
+        with pytest.raises(RuntimeError, match="crashed before purging"):
+            drain()
+    # The first round was noted: it is purged, and not sent again.
+    done = drain()
+    assert (done.sent, done.purged) == (60 - 38, 60)
+    assert [row["outcome"][:27] for row in done.left] == ["the message has no property"] * 2
+    assert taken(broker, target) == Counter({str(number): 2 for number in range(30)})
+    assert [broker.queue(queue)["message_count"] for queue in queues] == [1, 1]
+    assert drain().sent == 0

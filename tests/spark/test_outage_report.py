@@ -1,0 +1,63 @@
+"""The end of the demonstration: what an outage has left behind, metered, judged and shown by one command."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from tandem.spark.report.results import read_results
+from tests.cli.program import one_line, tandem_here
+from tests.markers import mission
+from tests.spark.outage import ENTITY, FAILOVER_S, PING_S, have_outage
+from tests.spark.small_spark import run_program
+
+
+@pytest.mark.timeout(300)
+@mission("M29", "M31")
+def test_an_outage_is_told_by_the_pipeline_as_it_went(tmp_path: Path) -> None:
+    outage = asyncio.run(have_outage(tmp_path))
+    done = run_program("tandem", "pipeline", "report", "--from", tmp_path, timeout_s=280)
+    assert done.returncode == 0, done.stderr
+    assert "serving primary, secondary" in done.stderr
+    assert "Spark on Java" in done.stderr
+    assert "SharedAccessKey" not in done.stdout + done.stderr
+    results = read_results(tmp_path / "pipeline")
+
+    [told] = results.outages
+    assert told["entity"] == ENTITY
+    # To the second: a sender tries again within one, and so does a ping.
+    assert 0 <= told["failing_at"].timestamp() - outage.killed_at_s + 0.05 < 1
+    assert 0 <= told["seconds_to_detect"] - FAILOVER_S < 1
+    assert 0 <= told["restored_at"].timestamp() - outage.returned_at_s + 0.05 < PING_S + 1
+    assert told["drained_at"] is not None
+    for name, count in (("diverted", told["diverted"]), ("syphoned", told["syphoned"]), ("ping", told["pings"])):
+        assert count == outage.count(name) > 0
+
+    # Each message on the detour is sent to the secondary and received from there: again, if the syphon had to give it
+    # back because the primary did not take it yet.
+    units: Counter[str] = Counter()
+    for row in results.costs:
+        if "x-servicebus-transfer" in row["entity"] and row["outcome"] == "ok":
+            units[row["operation"]] += row["units"]
+    assert units["send"] == units["complete"] == outage.count("diverted")
+    assert units["receive"] >= units["complete"]
+    assert sum((row["cost"] for row in results.costs), Decimal(0)) > 0
+    assert results.latencies
+
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert page.count("<svg") >= 4
+    # It needs nothing else, wherever it is opened.
+    assert not re.search(r"""(?:src|href)\s*=|@import|url\(|https?://""", page)
+    for heading in ("When entities were out of order", "What costs most", "Outages", "Cost by stage"):
+        assert heading in page
+
+
+def test_a_folder_without_brokers_is_said_in_one_line(tmp_path: Path) -> None:
+    line = one_line(tandem_here("pipeline", "report", "--from", str(tmp_path)))
+    assert "has no data directory of a broker in it" in line
+    assert "tandem drill --keep" in line
