@@ -8,15 +8,13 @@ import pytest
 from hypothesis import settings
 
 from tandem._form import is_pure_requested
+from tests.drawing import examples
 from tools.compile_core import is_current, shared_objects
 
 ROOT = Path(__file__).resolve().parent.parent
 
 # No deadline per example: it measures the machine, not the code. pytest-timeout bounds the whole test.
-# The interpreted form is slow, and what is true of the code is shown on the compiled one.
-settings.register_profile(
-    "tandem", deadline=None, print_blob=True, max_examples=30 if is_pure_requested() and shared_objects(ROOT) else 100
-)
+settings.register_profile("tandem", deadline=None, print_blob=True, max_examples=examples(100))
 settings.load_profile("tandem")
 
 

@@ -27,6 +27,7 @@ from tandem.amqp.hot_paths import (
 from tandem.amqp.performatives import Disposition, Flow, Performative, Transfer, decode_performative
 from tandem.errors import DecodeError, EncodeError
 from tandem.limits import MAX_NESTING_DEPTH
+from tests.drawing import examples
 from tests.markers import spec
 from tests.unit.composites import (
     MAX_UINT,
@@ -157,7 +158,7 @@ def _empty_tables() -> Iterator[None]:
 @spec("amqp:2.7.5", "amqp:2.7.6", "amqp:2.7.4")
 @every_kind
 @given(data=st.data())
-@settings(max_examples=3 * settings.default.max_examples)
+@settings(max_examples=examples(300))
 def test_a_tuned_decoder_agrees_with_the_general_one_in_every_encoding(name: str, data: st.DataObject) -> None:
     kind = KINDS[name]
     performative = data.draw(kind.strategy)
@@ -168,7 +169,7 @@ def test_a_tuned_decoder_agrees_with_the_general_one_in_every_encoding(name: str
 
 @every_kind
 @given(data=st.data())
-@settings(max_examples=3 * settings.default.max_examples)
+@settings(max_examples=examples(300))
 def test_a_tuned_decoder_agrees_with_the_general_one_on_bytes_gone_wrong(name: str, data: st.DataObject) -> None:
     kind = KINDS[name]
     # The connection looks at the descriptor before it asks for a tuned decoder, so that alone is kept.
@@ -180,7 +181,7 @@ def test_a_tuned_decoder_agrees_with_the_general_one_on_bytes_gone_wrong(name: s
 
 @every_kind
 @given(data=st.data())
-@settings(max_examples=3 * settings.default.max_examples)
+@settings(max_examples=examples(300))
 def test_a_tuned_decoder_agrees_with_the_general_one_on_any_fields(name: str, data: st.DataObject) -> None:
     kind = KINDS[name]
     # Fields of the right width in wrong places reach deeper into a tuned decoder than random bytes do.

@@ -14,6 +14,7 @@ from tandem.engine.hubs.partition_key import partition_of
 from tandem.engine.hubs.position import LATEST, START, PositionKind, StartPosition
 from tandem.errors import ArgumentError, LinkStolen, ResourceLimitExceeded
 from tandem.limits import MAX_RECEIVERS_WITHOUT_EPOCH
+from tests.drawing import examples
 from tests.unit.engine_hub_desk import HubDesk, Reading, batch, event
 
 PARTITIONS: Final = 2
@@ -218,4 +219,4 @@ class HubModel(RuleBasedStateMachine):
 
 
 TestHubModel = HubModel.TestCase
-TestHubModel.settings = settings(max_examples=settings.default.max_examples, stateful_step_count=40)
+TestHubModel.settings = settings(max_examples=examples(100), stateful_step_count=40)

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from tandem.engine.lock_table import Lock
 from tandem.engine.message import NEVER_MS
 from tandem.errors import MessageLockLost
+from tests.drawing import examples
 from tests.unit.engine_desk import Desk, body, payload
 
 LOCK_MS = 5_000
@@ -236,4 +237,4 @@ class QueueModel(RuleBasedStateMachine):
 
 
 TestQueueModel = QueueModel.TestCase
-TestQueueModel.settings = settings(max_examples=settings.default.max_examples, stateful_step_count=50)
+TestQueueModel.settings = settings(max_examples=examples(100), stateful_step_count=50)

@@ -11,6 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tandem.engine.subscription import Subscription
 from tandem.errors import EntityAlreadyExists
+from tests.drawing import examples
 from tests.unit.engine_desk import body, properties_of
 from tests.unit.engine_topic_desk import TopicDesk, colored, correlation, sql
 from tests.unit.engine_topic_desk import rule as make_rule
@@ -248,4 +249,4 @@ def _action(one: ModelRule) -> str | None:
 
 
 TestTopicModel = TopicModel.TestCase
-TestTopicModel.settings = settings(max_examples=settings.default.max_examples, stateful_step_count=40)
+TestTopicModel.settings = settings(max_examples=examples(100), stateful_step_count=40)
