@@ -16,7 +16,7 @@ from typing import Final
 import pyspark
 
 from tandem.spark.java import find_java
-from tests.spark.small_spark import SHORT_LIVED_JAVA
+from tests.spark.small_spark import ROOT, SHORT_LIVED_JAVA
 
 __all__ = ["standalone_cluster"]
 
@@ -62,6 +62,8 @@ def _started(arguments: tuple[str, ...], log: int) -> subprocess.Popen[bytes]:
         "SPARK_LOCAL_IP": HOST,
         "SPARK_DAEMON_MEMORY": "512m",
         "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED_JAVA,
+        # For the tasks that kill their executor. The jobs need nothing but the installed Tandem.
+        "PYTHONPATH": str(ROOT),
     }
     command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{arguments[0]}", *arguments[1:]]
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)

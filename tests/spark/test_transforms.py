@@ -233,7 +233,7 @@ def test_failovers_of_several_clients_are_one_outage_of_their_entity(spark: Spar
     )
     found = [
         (row.entity, row.clients, row.seconds_to_detect, row.seconds_to_restore)
-        for row in events.transform(outages).collect()
+        for row in events.transform(outages).orderBy("failing_at").collect()
     ]
     assert found == [("orders", 2, 10.0, 55.0), ("invoices", 1, 0.0, None), ("orders", 1, 0.0, 10.0)]
 

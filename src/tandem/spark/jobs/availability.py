@@ -31,7 +31,7 @@ def availability(
 
 def write_outages(records: DataFrame, out: Path) -> None:
     events = records.transform(pairing_events)
-    write(events.transform(transforms.outages), out / "outages")
+    write(events.transform(transforms.outages), out / "outages", "failing_at")
     write(events.transform(transforms.pings), out / "pings")
     write(events.transform(transforms.backlog_depth), out / "backlog")
     write(records.transform(operations).transform(transforms.backlog_queues), out / "backlog_queues")

@@ -19,4 +19,4 @@ def latency(spark: SparkSession, namespaces: Namespaces, out: Path, *, window: s
 
 def write_latencies(records: DataFrame, out: Path, *, window: str = "1 minute") -> None:
     found = records.transform(operations).transform(latencies(window=window))
-    write(found.orderBy("from", "namespace", "entity", "operation"), out / "latencies")
+    write(found, out / "latencies")

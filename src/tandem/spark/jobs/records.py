@@ -35,9 +35,13 @@ def refresh(spark: SparkSession, namespaces: Namespaces, out: Path) -> DataFrame
     return reduce(DataFrame.unionByName, every)
 
 
-def write(table: DataFrame, out: Path) -> None:
-    """A result, in place of the one before: it is made anew from all records, however late they came."""
-    table.coalesce(1).write.mode("overwrite").parquet(str(out))
+def write(table: DataFrame, out: Path, *first: str) -> None:
+    """A result, in place of the one before: it is made anew from all records, however late they came.
+
+    Its rows are in the order of their columns, from the `first` on: the same records make the same file, wherever the
+    job runs.
+    """
+    table.coalesce(1).sortWithinPartitions(*first, *table.columns).write.mode("overwrite").parquet(str(out))
 
 
 def _name(connection_string: str) -> str:

@@ -49,13 +49,13 @@ def outages(events: DataFrame) -> DataFrame:
         "pings",
         "diverted",
         "syphoned",
-    ).orderBy("failing_at", *_ENTITY)
+    )
 
 
 def pings(events: DataFrame) -> DataFrame:
     """Every question whether the primary is back, and its answer."""
     asked = events.where(sql.col("event") == "ping")
-    return asked.select("time", *_ENTITY, "client", "outcome").orderBy("time")
+    return asked.select("time", *_ENTITY, "client", "outcome")
 
 
 def backlog_depth(events: DataFrame) -> DataFrame:
@@ -191,7 +191,7 @@ def _counted(numbered: DataFrame, events: DataFrame) -> DataFrame:
 
 def _running(changes: DataFrame, keys: tuple[str, ...]) -> DataFrame:
     so_far = Window.partitionBy(*keys).orderBy("time").rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    return changes.select("time", *keys, sql.sum("change").over(so_far).alias("depth")).orderBy("time", *keys)
+    return changes.select("time", *keys, sql.sum("change").over(so_far).alias("depth"))
 
 
 def _time_of(event: str) -> Column:
