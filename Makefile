@@ -82,7 +82,7 @@ HEAVY_TESTS := $(wildcard tests/spark)
 
 test: setup peers $(VENV)/.stamp-spark ## all tests, and those of tandem.amqp again in the interpreted form, with their coverage
 	@mkdir -p build
-	@{ $(PY) -m pytest -q $(WAITING_TESTS) && TANDEM_PURE=1 $(PY) -m pytest -q -m hypothesis $(CORE_TESTS); } \
+	@{ $(PY) -m pytest -q $(WAITING_TESTS) && TANDEM_PURE=1 $(PY) -m pytest -q -m 'hypothesis or exhaustive' $(CORE_TESTS); } \
 		> build/waiting.log 2>&1 & waiting=$$!; status=0; \
 	$(PY) -m pytest -q tests $(WAITING_TESTS:%=--ignore=%) $(HEAVY_TESTS:%=--ignore=%) || status=$$?; \
 	$(MAKE) --no-print-directory coverage || status=$$?; \
@@ -91,7 +91,7 @@ test: setup peers $(VENV)/.stamp-spark ## all tests, and those of tandem.amqp ag
 
 # Property tests are not traced: they would take most of the time, and coverage must not hang on what they happen to draw.
 coverage: $(VENV)/.stamp-dev ## branch coverage of tandem.amqp by its plain tests, which must be 100 %
-	TANDEM_PURE=1 $(BIN)/coverage run -m pytest -q -m 'not hypothesis' $(CORE_TESTS)
+	TANDEM_PURE=1 $(BIN)/coverage run -m pytest -q -m 'not hypothesis and not exhaustive' $(CORE_TESTS)
 	$(BIN)/coverage report
 
 coverage-of-mission: $(VENV)/.stamp-dev ## the lines of docs/mission.md that no test names

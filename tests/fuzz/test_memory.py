@@ -85,6 +85,7 @@ def test_decoding_takes_memory_in_proportion_to_the_bytes_at_hand(name: str) -> 
     assert peak_of(lambda: decode_all(data)) <= DECODED_PER_BYTE * len(data)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", TARGETS)
 def test_inputs_of_a_fuzzer_leave_nothing_behind_and_cost_a_bounded_amount_each(target: str) -> None:
     function = TARGETS[target]

@@ -18,7 +18,7 @@ from tests.fuzz.promises import BrokenPromise, Written
 from tests.fuzz.targets import MAX_INPUT_BYTES, TARGETS
 from tests.fuzz.worker import Run, corpus_of
 
-# About two seconds each, and under coverage measurement still less than ten.
+# About two seconds each.
 INPUTS: Final = {
     "decoder": 4_000,
     "message": 4_000,
@@ -37,6 +37,7 @@ def test_an_input_of_the_corpus_breaks_no_promise(target: str, path: Path) -> No
     TARGETS[target](path.read_bytes())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", TARGETS)
 def test_inputs_made_from_the_corpus_break_no_promise(target: str) -> None:
     corpus = [path.read_bytes() for path in corpus_of(target)]

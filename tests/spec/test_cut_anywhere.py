@@ -12,6 +12,7 @@ from tests.spec.pipe import CONVERSATIONS, DIRECTIONS, EVERYTHING, CutAt, CutInt
 BASELINE = EVERYTHING.run(is_audited=True)
 
 
+@pytest.mark.exhaustive
 @spec("amqp:2.3.1")
 @pytest.mark.parametrize("direction", DIRECTIONS)
 @pytest.mark.parametrize("name", CONVERSATIONS)
