@@ -73,21 +73,33 @@ check: setup $(VENV)/.stamp-spark ## format, lint, types, layers, generated docs
 	$(PY) -m tests.sim.canaries --check
 	$(PY) -m tools.generate_sync --check
 
-# These wait most of their time, for the official SDKs or for child processes: they run beside the others, and are shown
-# after them.
-WAITING_TESTS := $(wildcard tests/client tests/compat tests/cli tests/crash tests/drill tests/management tests/pairing \
+# Three lanes, which run beside each other on two cores: two of them wait most of their time, for the official SDKs or for
+# child processes. Spark, which keeps both cores busy, comes when the shortest of them has ended.
+SDK_TESTS := $(wildcard tests/compat)
+PROCESS_TESTS := $(wildcard tests/client tests/cli tests/crash tests/drill tests/load tests/management tests/pairing \
 	tests/security tests/testing)
-# These keep both cores busy, with two Javas and more: beside others they would be slow, and make those slow.
-HEAVY_TESTS := $(wildcard tests/spark)
+SPARK_TESTS := $(wildcard tests/spark)
+LANE := $(MAKE) --no-print-directory
 
 test: setup peers $(VENV)/.stamp-spark ## all tests, and those of tandem.amqp again in the interpreted form, with their coverage
-	@mkdir -p build
-	@{ $(PY) -m pytest -q $(WAITING_TESTS) && TANDEM_PURE=1 $(PY) -m pytest -q -m 'hypothesis or exhaustive' $(CORE_TESTS); } \
-		> build/waiting.log 2>&1 & waiting=$$!; status=0; \
-	$(PY) -m pytest -q tests $(WAITING_TESTS:%=--ignore=%) $(HEAVY_TESTS:%=--ignore=%) || status=$$?; \
-	$(MAKE) --no-print-directory coverage || status=$$?; \
-	wait $$waiting || status=$$?; cat build/waiting.log; \
-	$(PY) -m pytest -q $(HEAVY_TESTS) || status=$$?; exit $$status
+	@mkdir -p build; status=0; \
+	$(LANE) test-sdks > build/test-sdks.log 2>&1 & sdks=$$!; \
+	$(LANE) test-processes > build/test-processes.log 2>&1 & processes=$$!; \
+	$(LANE) test-rest || status=$$?; \
+	wait $$sdks || status=$$?; cat build/test-sdks.log; \
+	wait $$processes || status=$$?; cat build/test-processes.log; exit $$status
+
+.PHONY: test-sdks test-processes test-rest
+test-sdks:
+	@status=0; $(PY) -m pytest -q $(SDK_TESTS) || status=$$?; \
+	TANDEM_PURE=1 $(PY) -m pytest -q -m 'hypothesis or exhaustive' $(CORE_TESTS) || status=$$?; exit $$status
+
+test-processes:
+	@status=0; $(PY) -m pytest -q $(PROCESS_TESTS) || status=$$?; $(PY) -m pytest -q $(SPARK_TESTS) || status=$$?; exit $$status
+
+test-rest:
+	@status=0; $(PY) -m pytest -q tests $(patsubst %,--ignore=%,$(SDK_TESTS) $(PROCESS_TESTS) $(SPARK_TESTS)) || status=$$?; \
+	$(LANE) coverage || status=$$?; exit $$status
 
 # Property tests are not traced: they would take most of the time, and coverage must not hang on what they happen to draw.
 coverage: $(VENV)/.stamp-dev ## branch coverage of tandem.amqp by its plain tests, which must be 100 %

@@ -174,7 +174,7 @@ def answers(store: Store) -> list[object]:
     return found
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_both_stores_answer_alike_whatever_was_written_and_lost(data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as opened:

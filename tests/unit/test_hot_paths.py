@@ -158,7 +158,7 @@ def _empty_tables() -> Iterator[None]:
 @spec("amqp:2.7.5", "amqp:2.7.6", "amqp:2.7.4")
 @every_kind
 @given(data=st.data())
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(150))
 def test_a_tuned_decoder_agrees_with_the_general_one_in_every_encoding(name: str, data: st.DataObject) -> None:
     kind = KINDS[name]
     performative = data.draw(kind.strategy)
@@ -169,7 +169,7 @@ def test_a_tuned_decoder_agrees_with_the_general_one_in_every_encoding(name: str
 
 @every_kind
 @given(data=st.data())
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(150))
 def test_a_tuned_decoder_agrees_with_the_general_one_on_bytes_gone_wrong(name: str, data: st.DataObject) -> None:
     kind = KINDS[name]
     # The connection looks at the descriptor before it asks for a tuned decoder, so that alone is kept.
@@ -181,7 +181,7 @@ def test_a_tuned_decoder_agrees_with_the_general_one_on_bytes_gone_wrong(name: s
 
 @every_kind
 @given(data=st.data())
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(150))
 def test_a_tuned_decoder_agrees_with_the_general_one_on_any_fields(name: str, data: st.DataObject) -> None:
     kind = KINDS[name]
     # Fields of the right width in wrong places reach deeper into a tuned decoder than random bytes do.
