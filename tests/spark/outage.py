@@ -21,7 +21,7 @@ FAILOVER_S: Final = 1.0
 PING_S: Final = 0.5
 
 # Seconds. How long what must happen may take on a machine that is busy.
-_PATIENCE_S: Final = 60.0
+_PATIENCE_S: Final = 120.0
 
 
 @dataclass

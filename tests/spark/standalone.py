@@ -24,7 +24,7 @@ HOST: Final = "127.0.0.1"
 WORKERS: Final = 2
 
 # Seconds. Three Javas start in ten; the rest is for a machine that is busy.
-START_LIMIT_S: Final = 90.0
+START_LIMIT_S: Final = 200.0
 
 
 @contextmanager

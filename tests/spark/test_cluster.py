@@ -26,7 +26,7 @@ from tests.spark.doomed_driver import DIED
 from tests.spark.filling import fill
 from tests.spark.small_spark import run_program
 
-pytestmark = pytest.mark.timeout(400)
+pytestmark = pytest.mark.timeout(900)
 
 HUB = "read-by-a-cluster"
 DOOMED_BATCH = 1

@@ -24,7 +24,7 @@ def test_a_report_of_nothing_says_what_to_run(tmp_path: Path, command: str) -> N
     assert "run `tandem pipeline metering`" in one_line(tandem_here(command, "report", folder=tmp_path))
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @mission("M29", "M31")
 def test_operations_are_metered_and_reported_and_a_hub_is_captured(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch

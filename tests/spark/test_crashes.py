@@ -20,7 +20,7 @@ from tests.markers import mission
 from tests.spark.conftest import MakeHub
 from tests.spark.deaths import EVENTS, broker_dies
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @mission("M31")

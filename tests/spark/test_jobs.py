@@ -31,7 +31,7 @@ from tests.spark.conftest import MakeHub
 from tests.spark.filling import fill
 from tests.spark.scripted import LEDGER, do_workload, tell_outage
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 # --- capture --------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from tandem.spark.schemas import MESSAGES, MESSAGES_TO_SEND
 from tandem.testing import Broker
 from tests.markers import mission
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 @mission("M30")

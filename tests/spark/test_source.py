@@ -18,7 +18,7 @@ from tests.markers import mission
 from tests.spark.conftest import MakeHub
 from tests.spark.filling import fill
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 
 def batch(spark: SparkSession, broker: Broker, hub: str, **options: str) -> DataFrame:

@@ -21,7 +21,7 @@ from tandem.spark.transforms.metering import costs, totals
 from tandem.spark.transforms.operations import operations, pairing_events
 from tests.markers import mission
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 START = datetime(2026, 11, 16, 7, 0, tzinfo=UTC)
 MILLION = Decimal(1_000_000)

@@ -41,8 +41,12 @@ RING = KeyRing(
 
 PRINTABLE = st.characters(categories=["L", "N", "P", "S", "Zs"]).filter(str.isprintable)
 RULE_TEXTS = st.text(PRINTABLE, min_size=1, max_size=30)
-# Anything that can stand in a URI, percent signs and slashes among it.
-RESOURCES = st.text(PRINTABLE, max_size=30).map(lambda path: f"sb://host/{path}")
+# Anything that can stand in a URI, percent signs and slashes among it; but what they stand for can be printed too.
+RESOURCES = (
+    st.text(PRINTABLE, max_size=30)
+    .filter(lambda path: unquote(path).isprintable())
+    .map(lambda path: f"sb://host/{path}")
+)
 
 
 def token(sr: str, se: str = str(LATER_S), key: str = "SAS_KEY_VALUE", skn: str = "RootManageSharedAccessKey") -> str:
