@@ -73,8 +73,8 @@ check: setup $(VENV)/.stamp-spark ## format, lint, types, layers, generated docs
 	$(PY) -m tests.sim.canaries --check
 	$(PY) -m tools.generate_sync --check
 
-# Three lanes, which run beside each other on two cores: two of them wait most of their time, for the official SDKs or for
-# child processes. Spark, which keeps both cores busy, comes when the shortest of them has ended.
+# Three lanes, which run beside each other on two cores: two of them wait most of their time, for the official SDKs, for
+# child processes and for Spark.
 SDK_TESTS := $(wildcard tests/compat)
 PROCESS_TESTS := $(wildcard tests/client tests/cli tests/crash tests/drill tests/load tests/management tests/pairing \
 	tests/security tests/testing)
@@ -91,11 +91,11 @@ test: setup peers $(VENV)/.stamp-spark ## all tests, and those of tandem.amqp ag
 
 .PHONY: test-sdks test-processes test-rest
 test-sdks:
-	@status=0; $(PY) -m pytest -q $(SDK_TESTS) || status=$$?; \
-	TANDEM_PURE=1 $(PY) -m pytest -q -m 'hypothesis or exhaustive' $(CORE_TESTS) || status=$$?; exit $$status
+	@status=0; $(PY) -m pytest -q $(SDK_TESTS) || status=$$?; $(PY) -m pytest -q $(SPARK_TESTS) || status=$$?; exit $$status
 
 test-processes:
-	@status=0; $(PY) -m pytest -q $(PROCESS_TESTS) || status=$$?; $(PY) -m pytest -q $(SPARK_TESTS) || status=$$?; exit $$status
+	@status=0; $(PY) -m pytest -q $(PROCESS_TESTS) || status=$$?; \
+	TANDEM_PURE=1 $(PY) -m pytest -q -m 'hypothesis or exhaustive' $(CORE_TESTS) || status=$$?; exit $$status
 
 test-rest:
 	@status=0; $(PY) -m pytest -q tests $(patsubst %,--ignore=%,$(SDK_TESTS) $(PROCESS_TESTS) $(SPARK_TESTS)) || status=$$?; \

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from collections.abc import Callable, Iterator
@@ -75,3 +76,15 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         os.chdir(before)
     yield made
     made.stop()
+
+
+@pytest.fixture
+def commands_share(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session of the tests with commands that run in this process: each would start one of its own."""
+    from tandem.cli import pipeline
+
+    @contextlib.contextmanager
+    def shared(*_: object) -> Iterator[SparkSession]:
+        yield spark
+
+    monkeypatch.setattr(pipeline, "open_spark", shared)

@@ -1,22 +1,20 @@
-"""`tandem pipeline` and `tandem cost report`. The program that users run is in `test_outage_report.py`."""
+"""`tandem pipeline` and `tandem cost report`."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
-from tandem.cli import pipeline
 from tandem.client.sync import BrokeredMessage, MessagingFactory
 from tandem.testing import Broker
 from tests.cli.program import one_line, tandem_here
 from tests.markers import mission
 from tests.spark.captured import delta_bodies
+from tests.spark.deaths import PROGRAM_LIMIT_S
 from tests.spark.filling import fill
+from tests.spark.small_spark import run_program
 
 
 @pytest.mark.parametrize("command", ["cost", "pipeline"])
@@ -26,14 +24,8 @@ def test_a_report_of_nothing_says_what_to_run(tmp_path: Path, command: str) -> N
 
 @pytest.mark.timeout(900)
 @mission("M29", "M31")
-def test_operations_are_metered_and_reported_and_a_hub_is_captured(
-    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    @contextlib.contextmanager
-    def session_of_the_tests(*_: object) -> Iterator[SparkSession]:
-        yield spark
-
-    monkeypatch.setattr(pipeline, "open_spark", session_of_the_tests)
+@pytest.mark.usefixtures("commands_share")
+def test_operations_are_metered_and_reported_and_a_hub_is_captured(tmp_path: Path) -> None:
     with Broker(tmp_path / "data") as broker:
         broker.create_queue("orders")
         broker.create_hub("telemetry", partition_count=1)
@@ -46,13 +38,18 @@ def test_operations_are_metered_and_reported_and_a_hub_is_captured(
         # Not below the current folder: Spark was started in another one.
         out = ("--out", str(tmp_path))
         metered = tandem_here("pipeline", "metering", *bus, *out, "--json")
-        captured = tandem_here("pipeline", "capture", "telemetry", *bus, *out, "--format", "delta")
+        # As a program that users run, with a Spark of its own.
+        captured = run_program(
+            "tandem", "pipeline", "capture", "telemetry", *bus, *out, "--format", "delta", timeout_s=PROGRAM_LIMIT_S
+        )
     assert metered.returncode == 0, metered.stderr
     rows = json.loads(metered.stdout)["Cost by entity and operation"]
     assert {"entity": "orders", "operation": "send", "stage": "direct", "operations": "1", "units": "1"} in [
         {name: row[name] for name in ("entity", "operation", "stage", "operations", "units")} for row in rows
     ]
-    assert captured.stdout.startswith("captured 5 events of telemetry to ")
+    assert captured.stdout.startswith("captured 5 events of telemetry to "), captured.stderr
+    assert "capture: Spark on Java" in captured.stderr
+    assert "SharedAccessKey" not in captured.stdout + captured.stderr
     assert sorted(delta_bodies(tmp_path / "telemetry")) == [b"0", b"1", b"2", b"3", b"4"]
     reported = tandem_here("pipeline", "report", *out, "--html", str(tmp_path / "report.html"))
     assert "Cost by stage" in reported.stdout

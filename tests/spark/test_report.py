@@ -15,7 +15,7 @@ from tandem.errors import ConfigurationError
 from tandem.spark.report.page import page
 from tandem.spark.report.plots import Span, bars, lines, timeline
 from tandem.spark.report.results import Results, read_results
-from tandem.spark.report.tables import report_tables
+from tandem.spark.report.tables import ReportTable, report_tables
 
 START = datetime(2026, 11, 16, 7, 0, tzinfo=UTC)
 
@@ -107,9 +107,9 @@ def test_nothing_is_drawn_outside_of_its_picture() -> None:
 def test_tables_have_sums_and_say_what_is_not_known() -> None:
     tables = {table.title: table for table in report_tables(RESULTS)}
     assert tables["Cost by stage"].rows == [("direct", "13", "13", "0.50"), ("total", "13", "13", "0.50")]
-    assert tables["Outages"].rows == [("orders", "2026-11-16 07:00:00", "10.0", "60.0", "–", "1", "1,234", "0")]
+    assert tables["Outages"].rows == [("orders", "11-16 07:00:00", "10.0", "60.0", "–", "1", "1,234", "0")]
     latency = tables["Latency in the worst window"].rows
-    assert latency == [("orders", "peek", "1", "2", "2", "2"), ("orders", "send", "9", "1", "5", "beyond")]
+    assert latency == [("orders", "send", "9", "1", "5", "beyond"), ("orders", "peek", "1", "2", "2", "2")]
     assert "How messages arrived" not in tables
 
 
@@ -125,3 +125,17 @@ def test_a_single_moment_can_be_drawn() -> None:
 def test_a_folder_without_results_says_what_to_run(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="tandem pipeline metering"):
         read_results(tmp_path)
+
+
+def test_a_long_table_is_shortened_to_its_first_rows_and_its_sum() -> None:
+    rows = [(str(number),) for number in range(5)]
+    assert ReportTable("", ("",), rows).shortened(3) == (rows[:3], 2)
+    assert ReportTable("", ("",), rows, has_total=True).shortened(3) == ([*rows[:3], rows[4]], 1)
+    assert ReportTable("", ("",), rows, has_total=True).shortened(4) == (rows, 0)
+
+
+def test_a_legend_has_as_many_names_as_there_is_room_for() -> None:
+    moment = datetime(2026, 11, 16, tzinfo=UTC)
+    picture = lines({f"{number} of a very long name that nobody reads": [(moment, 1.0)] for number in range(6)})
+    assert "0 of a ver…" in picture
+    assert "and 2 more" in picture

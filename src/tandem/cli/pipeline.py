@@ -54,6 +54,9 @@ Follow = Annotated[
 
 _DEFAULT_OUT: Final = Path("tandem-pipeline")
 
+# Of a table on a terminal.
+_SHOWN_ROWS: Final = 12
+
 # Of latency: what brokers leave that were started for a minute or so should be more than a point.
 _SHORT_WINDOW: Final = "5 seconds"
 
@@ -333,6 +336,9 @@ def show_results(out: Path, titles: str, as_json: bool) -> None:
         return
     for table in tables:
         typer.echo(f"\n{table.title}")
-        print_table(table.headings, table.rows, table.numbers)
+        rows, hidden = table.shortened(_SHOWN_ROWS)
+        print_table(table.headings, rows, table.numbers, ("since",))
+        if hidden:
+            typer.echo(f"and {hidden} more: with --json, or on the page that --html writes")
     if not tables:
         typer.echo("nothing to tell of: no such record was found")

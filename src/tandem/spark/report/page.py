@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Final
 
 from tandem.cost.money import money_text
-from tandem.spark.report.plots import Span, bars, lines, timeline
+from tandem.spark.report.plots import Span, bars, lines, shortened, timeline
 from tandem.spark.report.results import Results, Row
 from tandem.spark.report.tables import ReportTable, report_tables
 
@@ -19,6 +19,8 @@ __all__ = ["page"]
 # Lines or bars in one picture: more cannot be told apart.
 _MAX_SERIES: Final = 4
 _MAX_BARS: Final = 12
+
+_WAITING_OPERATIONS: Final = frozenset({"receive", "empty-receive"})
 
 _STYLE: Final = """\
 :root { color-scheme: light dark; --ink: #1c1f24; --soft: #667; --line: #dde; --sheet: #fff; --back: #f4f5f7 }
@@ -86,7 +88,7 @@ def _outages(outages: Iterable[Row]) -> str:
             if start is not None:
                 behind = max(start, end) if end is not None else start
                 spans.append(Span(start, behind, kind, f"{texts[kind]} for {(behind - start).total_seconds():.1f} s"))
-    return timeline(rows, ("failing", "failed over", "restored, backlog not yet drained"))
+    return timeline(rows, ("failing", "failed over", "draining the backlog"))
 
 
 def _depth(backlog: Sequence[Row], key: str) -> str:
@@ -99,7 +101,8 @@ def _depth(backlog: Sequence[Row], key: str) -> str:
 def _latency(latencies: Sequence[Row]) -> str:
     series: dict[str, list[tuple[datetime, float]]] = {}
     for row in latencies:
-        if row["p99_ms"] is not None:
+        # How long a receive takes is a matter of those who send.
+        if row["p99_ms"] is not None and row["operation"] not in _WAITING_OPERATIONS:
             series.setdefault(f"{row['operation']} {row['entity']}", []).append((row["from"], float(row["p99_ms"])))
     return lines(_largest(series))
 
@@ -117,8 +120,4 @@ def _costs(costs: Iterable[Row]) -> str:
         sums[label] = sums.get(label, Decimal(0)) + row["cost"]
         currency = row["currency"]
     ranked = sorted(((label, cost) for label, cost in sums.items() if cost), key=lambda item: -item[1])[:_MAX_BARS]
-    return bars([(_short(label), float(cost), f"{money_text(cost)} {currency}") for label, cost in ranked])
-
-
-def _short(label: str) -> str:
-    return label if len(label) <= 40 else f"{label[:19]}…{label[-20:]}"
+    return bars([(shortened(label, 40), float(cost), f"{money_text(cost)} {currency}") for label, cost in ranked])

@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 from html import escape
 from typing import Final, NamedTuple
 
-__all__ = ["Span", "bars", "lines", "timeline"]
+from tandem.svg import short
+
+__all__ = ["Span", "bars", "lines", "shortened", "timeline"]
 
 WIDTH: Final = 860
 LEFT: Final = 64
@@ -19,6 +21,7 @@ TOP: Final = 28
 BAR_HEIGHT: Final = 22
 LABEL_WIDTH: Final = 260
 COLOURS: Final = 4
+LEGEND_LETTERS: Final = 24
 
 
 class Span(NamedTuple):
@@ -119,13 +122,23 @@ def _svg(height: float, parts: Sequence[str]) -> str:
     return f'<svg viewBox="0 0 {WIDTH} {height:.0f}" role="img">{"".join(parts)}</svg>'
 
 
+def shortened(name: str, length: int = LEGEND_LETTERS) -> str:
+    """Its beginning and its end, which tells queues apart."""
+    return name if len(name) <= length else f"{name[: length // 2 - 2]}…{name[-(length - length // 2) :]}"
+
+
 def _legend(names: Sequence[str]) -> str:
+    """Side by side, as far as there is room."""
     parts: list[str] = []
     x = float(LEFT)
-    for number, name in enumerate(names):
+    for number, name in enumerate(map(shortened, names)):
+        width = 32 + 6.5 * len(name)
+        if x + width > WIDTH:
+            parts.append(_text(x, 13, f"and {len(names) - number} more"))
+            break
         parts.append(f'<rect class="dot c{number % COLOURS}" x="{x:.0f}" y="4" width="10" height="10"/>')
         parts.append(_text(x + 14, 13, name))
-        x += 32 + 6.5 * len(name)
+        x += width
     return "".join(parts)
 
 
@@ -134,7 +147,7 @@ def _grid(top: float) -> str:
     for quarter in range(5):
         y = TOP + PLOT_HEIGHT * (1 - quarter / 4)
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{LEFT + PLOT_WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(_text(LEFT - 6, y + 4, f"{top * quarter / 4:,.4g}", "end"))
+        parts.append(_text(LEFT - 6, y + 4, short(top * quarter / 4), "end"))
     return "".join(parts)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,22 +17,30 @@ __all__ = ["ReportTable", "report_tables"]
 
 @dataclass(frozen=True)
 class ReportTable:
-    """A title, headings, rows of text. Columns in `numbers` keep to the right."""
+    """A title, headings, rows of text, the most important first. Columns in `numbers` keep to the right."""
 
     title: str
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
     numbers: Sequence[str] = ()
+    # The last row is the sum of the others.
+    has_total: bool = False
+
+    def shortened(self, count: int) -> tuple[list[Sequence[str]], int]:
+        """The first rows, with the sum, and how many others there are."""
+        end = list(self.rows[-1:]) if self.has_total else []
+        hidden = max(0, len(self.rows) - len(end) - count)
+        return (list(self.rows) if not hidden else [*self.rows[:count], *end]), hidden
 
 
 def report_tables(results: Results) -> list[ReportTable]:
     """Those that there is something to say in."""
     tables = [
+        _outage_table(results.outages),
+        _arrival_table(results.arrivals),
         _cost_table("Cost by stage", ("stage",), results.costs),
         _cost_table("Cost by day", ("day",), results.costs),
         _cost_table("Cost by entity and operation", ("entity", "operation", "stage"), results.costs),
-        _outage_table(results.outages),
-        _arrival_table(results.arrivals),
         _latency_table(results.latencies),
     ]
     return [table for table in tables if table.rows]
@@ -56,11 +65,11 @@ def _cost_table(title: str, keys: Sequence[str], costs: Iterable[Row]) -> Report
             (*("total" if not at else "" for at in range(len(keys))), *(f"{one:,}" for one in totals), money_text(cost))
         )
     numbers = ("operations", "units", currency)
-    return ReportTable(title, (*keys, *numbers), rows, numbers)
+    return ReportTable(title, (*keys, *numbers), rows, numbers, has_total=True)
 
 
 def _outage_table(outages: Iterable[Row]) -> ReportTable:
-    figures = ("to detect, s", "to restore, s", "to drain, s", "pings", "diverted", "syphoned")
+    figures = ("detect s", "restore s", "drain s", "pings", "diverted", "syphoned")
     rows = [
         (
             row["entity"],
@@ -81,7 +90,7 @@ def _arrival_table(arrivals: Iterable[Row]) -> ReportTable:
 
 
 def _latency_table(latencies: Iterable[Row]) -> ReportTable:
-    """The worst window of each, since that is what somebody will ask about."""
+    """The worst window of each, since that is what somebody will ask about; and the worst of them first."""
     figures = ("p50_ms", "p95_ms", "p99_ms")
     worst: dict[tuple[str, str], dict[str, Any]] = {}
     for row in latencies:
@@ -91,7 +100,7 @@ def _latency_table(latencies: Iterable[Row]) -> ReportTable:
             kept[name] = _larger(kept[name], row[name])
     rows = [
         (entity, operation, f"{kept['count']:,}", *(_bound(kept[name]) for name in figures))
-        for (entity, operation), kept in sorted(worst.items())
+        for (entity, operation), kept in sorted(worst.items(), key=lambda item: (-_rank(item[1]["p99_ms"]), item[0]))
     ]
     headings = ("entity", "operation", "operations", "p50 ≤ ms", "p95 ≤ ms", "p99 ≤ ms")
     return ReportTable("Latency in the worst window", headings, rows, headings[2:])
@@ -100,6 +109,10 @@ def _latency_table(latencies: Iterable[Row]) -> ReportTable:
 def _larger(one: int | None, other: int | None) -> int | None:
     # None is longer than the last bound.
     return None if one is None or other is None else max(one, other)
+
+
+def _rank(value_ms: int | None) -> float:
+    return math.inf if value_ms is None else value_ms
 
 
 def _bound(value_ms: int | None) -> str:
@@ -111,4 +124,4 @@ def _seconds(value: float | None) -> str:
 
 
 def _moment(value: datetime | None) -> str:
-    return "–" if value is None else f"{value:%Y-%m-%d %H:%M:%S}"
+    return "–" if value is None else f"{value:%m-%d %H:%M:%S}"
