@@ -23,7 +23,8 @@ COMPILE_LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --ge
 CHECKED := $(foreach path,src tests bench tools examples,\
 	$(if $(shell find $(path) -name '*.py' -print -quit 2>/dev/null),$(path))) hatch_build.py
 # The tests of tandem.amqp: run in both forms, and for the coverage of the interpreted one.
-CORE_TESTS := $(wildcard tests/unit tests/spec tests/fuzz)
+CORE_TESTS := $(wildcard tests/unit tests/spec tests/fuzz) \
+	$(patsubst %,--ignore=tests/unit/test_%.py,packaging readme style tools)
 
 .PHONY: help setup spark check test demo bench fuzz crash drill spark-crash simulate schemathesis coverage coverage-of-mission docs lock peers clean
 

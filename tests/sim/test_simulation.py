@@ -25,7 +25,7 @@ def explain(outcome: Outcome, steps: int) -> str:
 
 
 @mission("M1", "M2", "M3", "M15")
-@pytest.mark.parametrize("first_seed", range(1, 101, 10))
+@pytest.mark.parametrize("first_seed", range(1, 61, 10))
 def test_no_seed_breaks_a_promise(first_seed: int) -> None:
     for seed in range(first_seed, first_seed + 10):
         outcome = run_seed(seed, 1_000)

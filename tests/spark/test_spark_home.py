@@ -1,0 +1,50 @@
+"""Where workers import Spark from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyspark
+import pytest
+from pyspark.sql import SparkSession
+
+from tandem.spark.spark_home import light_home
+
+INSTALLED = Path(pyspark.__file__).parent
+
+
+def test_a_home_has_all_of_the_installed_one_but_its_archives(tmp_path: Path) -> None:
+    home = light_home(INSTALLED, tmp_path)
+    assert home is not None
+    assert (home / "bin" / "spark-submit").exists()
+    assert (home / "jars").samefile(INSTALLED / "jars")
+    assert not (home / "python").exists()
+    assert light_home(INSTALLED, tmp_path) == home
+
+
+def test_a_home_is_mended_when_spark_was_installed_elsewhere(tmp_path: Path) -> None:
+    home = light_home(INSTALLED, tmp_path)
+    assert home is not None
+    (home / "jars").unlink()
+    (home / "jars").symlink_to(tmp_path / "gone")
+    light_home(INSTALLED, tmp_path)
+    assert (home / "jars").samefile(INSTALLED / "jars")
+
+
+def test_where_no_home_can_be_made_there_is_none(tmp_path: Path) -> None:
+    assert light_home(tmp_path, tmp_path / "cache") is None
+    (tmp_path / "file").touch()
+    assert light_home(INSTALLED, tmp_path / "file") is None
+
+
+@pytest.mark.timeout(900)
+def test_workers_import_the_installed_package(spark: SparkSession) -> None:
+    def place_of_pyspark(batches):  # type: ignore[no-untyped-def] # Spark pickles it, with all that it names
+        import pyarrow
+        import pyspark
+
+        for _ in batches:
+            yield pyarrow.RecordBatch.from_pydict({"place": [pyspark.__file__]})
+
+    [row] = spark.range(1).coalesce(1).mapInArrow(place_of_pyspark, "place string").collect()
+    assert Path(row.place) == INSTALLED / "__init__.py"
