@@ -559,24 +559,24 @@ def schedule_and_cancel(queue: Queue) -> str:
     assert message.scheduled_enqueue_time_utc == due
     assert late_s >= 0
     assert message.enqueued_time_utc is not None
-    assert due <= message.enqueued_time_utc < due + timedelta(seconds=5)
+    assert due <= message.enqueued_time_utc < due + timedelta(seconds=1)
     return f"one came {late_s * 1000:.0f} ms after its time, the other was cancelled; again: {seen[0]}"
 
 
 @feature()
 def schedule_with_a_property_of_the_message(queue: Queue) -> str:
-    due = datetime.now(UTC) + timedelta(seconds=2)
+    due = datetime.now(UTC) + timedelta(seconds=8)
     past = datetime.now(UTC) - timedelta(hours=1)
     queue.send(
-        ServiceBusMessage("now", scheduled_enqueue_time_utc=past),
         ServiceBusMessage("later", scheduled_enqueue_time_utc=due),
+        ServiceBusMessage("now", scheduled_enqueue_time_utc=past),
     )
     with queue.receiver() as receiver:
         messages = take(receiver, 2)
         complete(receiver, messages)
     assert [text(message) for message in messages] == ["now", "later"]
     assert datetime.now(UTC) >= due
-    return "what was due in the past came at once, what was due in two seconds came then"
+    return "what was due in the past came at once, what was due in eight seconds came then"
 
 
 @feature(requires_duplicate_detection=True)
@@ -628,7 +628,7 @@ def max_wait_time(queue: Queue) -> str:
         started = time.monotonic()
         assert receiver.receive_messages(1, max_wait_time=1) == []
         waited_s = time.monotonic() - started
-    assert 0.9 < waited_s < PATIENCE_S
+    assert 0.9 < waited_s < 10
     return f"nothing came, and the call said so after {waited_s:.2f} of 1 s"
 
 
