@@ -58,13 +58,18 @@ def polyline(number: int, points: Iterable[tuple[float, float]]) -> str:
     return f'<polyline class="s{number % 4} line" style="fill:none" points="{joined}"/>'
 
 
-def legend(x: float, y: float, names: Sequence[str], kinds: Sequence[str] | None = None) -> str:
-    """Names side by side, each behind a patch in the colour of its series, or of the class that is given for it."""
+def legend(x: float, y: float, names: Sequence[str], kinds: Sequence[str] | None = None, end: float = math.inf) -> str:
+    """Names side by side, each behind a patch in the colour of its series, or of the class that is given for it; as
+    many as there is room for before the `end`."""
     parts: list[str] = []
     for number, name in enumerate(names):
         kind = f"s{number % 4}" if kinds is None else kinds[number]
+        width = 28 + 6.2 * len(name)
+        if x + width > end:
+            parts.append(text(x, y + 8, f"and {len(names) - number} more"))
+            break
         parts += [rectangle(f"bar {kind}", x, y, 9, 9), text(x + 13, y + 8, name)]
-        x += 28 + 6.2 * len(name)
+        x += width
     return "".join(parts)
 
 

@@ -37,10 +37,9 @@ table { border-collapse: collapse; width: 100%; font-size: 13px }
 th, td { text-align: left; padding: .25rem .6rem; border-bottom: 1px solid var(--line); white-space: nowrap }
 th { color: var(--soft); font-weight: 500 } .number { text-align: right; font-variant-numeric: tabular-nums }
 svg { width: 100%; height: auto; display: block } svg text { font: 11px system-ui, sans-serif; fill: var(--soft) }
-.grid { stroke: var(--line) } .line { fill: none; stroke-width: 2 }
-.c0 { stroke: #2563a8 } .c1 { stroke: #d9822b } .c2 { stroke: #3a9d6e } .c3 { stroke: #a04fb0 }
-.dot { stroke: none } .dot.c0 { fill: #2563a8 } .dot.c1 { fill: #d9822b } .dot.c2 { fill: #3a9d6e }
-.dot.c3 { fill: #a04fb0 }"""
+.grid { stroke: var(--line) } .line { stroke-width: 2 }
+.s0 { fill: #2563a8; stroke: #2563a8 } .s1 { fill: #d9822b; stroke: #d9822b }
+.s2 { fill: #3a9d6e; stroke: #3a9d6e } .s3 { fill: #a04fb0; stroke: #a04fb0 } .bar { stroke: none }"""
 
 
 def page(results: Results, title: str, made_at: datetime) -> str:

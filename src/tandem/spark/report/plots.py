@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from html import escape
 from typing import Final, NamedTuple
 
-from tandem.svg import short
+from tandem.svg import circle, legend, line, polyline, rectangle, round_up, short, text
 
 __all__ = ["Span", "bars", "lines", "shortened", "timeline"]
 
@@ -20,7 +18,6 @@ PLOT_HEIGHT: Final = 180
 TOP: Final = 28
 BAR_HEIGHT: Final = 22
 LABEL_WIDTH: Final = 260
-COLOURS: Final = 4
 LEGEND_LETTERS: Final = 24
 
 
@@ -30,7 +27,7 @@ class Span(NamedTuple):
     start: datetime
     end: datetime
     kind: int
-    text: str
+    told: str
 
 
 def lines(series: Mapping[str, Sequence[tuple[datetime, float]]], *, is_stepped: bool = False) -> str:
@@ -39,7 +36,7 @@ def lines(series: Mapping[str, Sequence[tuple[datetime, float]]], *, is_stepped:
     if not points:
         return ""
     scale = _Scale(min(moment for moment, _ in points), max(moment for moment, _ in points))
-    top = _round_up(max(value for _, value in points))
+    top = round_up(max(value for _, value in points))
     parts = [_legend(list(series)), _grid(top), _times(scale, TOP + PLOT_HEIGHT)]
     for number, one in enumerate(series.values()):
         places: list[tuple[float, float]] = []
@@ -48,12 +45,9 @@ def lines(series: Mapping[str, Sequence[tuple[datetime, float]]], *, is_stepped:
             if is_stepped and places:
                 places.append((x, places[-1][1]))
             places.append((x, y))
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
-        parts.append(f'<polyline class="line c{number % COLOURS}" points="{path}"/>')
+        parts.append(polyline(number, places))
         if len(one) == 1:
-            parts.append(
-                f'<circle class="dot c{number % COLOURS}" cx="{places[0][0]:.1f}" cy="{places[0][1]:.1f}" r="3"/>'
-            )
+            parts.append(circle(f"bar s{number % 4}", *places[0], 3))
     return _svg(TOP + PLOT_HEIGHT + 24, parts)
 
 
@@ -63,12 +57,12 @@ def bars(values: Sequence[tuple[str, float, str]]) -> str:
         return ""
     top = max(value for _, value, _ in values) or 1.0
     parts: list[str] = []
-    for number, (label, value, text) in enumerate(values):
+    for number, (label, value, told) in enumerate(values):
         y = number * BAR_HEIGHT
         width = (WIDTH - LABEL_WIDTH - 120) * value / top
-        parts.append(_text(LABEL_WIDTH - 8, y + 15, label, "end"))
-        parts.append(f'<rect class="dot c0" x="{LABEL_WIDTH}" y="{y + 4}" width="{max(1.0, width):.1f}" height="14"/>')
-        parts.append(_text(LABEL_WIDTH + width + 6, y + 15, text))
+        parts.append(text(LABEL_WIDTH - 8, y + 15, label, anchor="end"))
+        parts.append(rectangle("bar s0", LABEL_WIDTH, y + 4, max(1.0, width), 14))
+        parts.append(text(LABEL_WIDTH + width + 6, y + 15, told))
     return _svg(len(values) * BAR_HEIGHT + 4, parts)
 
 
@@ -81,14 +75,11 @@ def timeline(rows: Mapping[str, Sequence[Span]], kinds: Sequence[str]) -> str:
     parts = [_legend(kinds)]
     for number, (label, one) in enumerate(rows.items()):
         y = TOP + number * (BAR_HEIGHT + 12)
-        parts.append(_text(LEFT, y + 9, label))
+        parts.append(text(LEFT, y + 9, label))
         for span in one:
             x = scale.x(span.start)
             width = max(2.0, scale.x(span.end) - x)
-            parts.append(
-                f'<rect class="dot c{span.kind % COLOURS}" x="{x:.1f}" y="{y + 13}" width="{width:.1f}" height="14">'
-                f"<title>{escape(span.text)}</title></rect>"
-            )
+            parts.append(rectangle(f"bar s{span.kind % 4}", x, y + 13, width, 14, span.told))
     bottom = TOP + len(rows) * (BAR_HEIGHT + 12)
     parts.append(_times(scale, bottom))
     return _svg(bottom + 24, parts)
@@ -128,42 +119,19 @@ def shortened(name: str, length: int = LEGEND_LETTERS) -> str:
 
 
 def _legend(names: Sequence[str]) -> str:
-    """Side by side, as far as there is room."""
-    parts: list[str] = []
-    x = float(LEFT)
-    for number, name in enumerate(map(shortened, names)):
-        width = 32 + 6.5 * len(name)
-        if x + width > WIDTH:
-            parts.append(_text(x, 13, f"and {len(names) - number} more"))
-            break
-        parts.append(f'<rect class="dot c{number % COLOURS}" x="{x:.0f}" y="4" width="10" height="10"/>')
-        parts.append(_text(x + 14, 13, name))
-        x += width
-    return "".join(parts)
+    return legend(LEFT, 4, [shortened(name) for name in names], end=WIDTH)
 
 
 def _grid(top: float) -> str:
     parts: list[str] = []
     for quarter in range(5):
         y = TOP + PLOT_HEIGHT * (1 - quarter / 4)
-        parts.append(f'<line class="grid" x1="{LEFT}" x2="{LEFT + PLOT_WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(_text(LEFT - 6, y + 4, short(top * quarter / 4), "end"))
+        parts.append(line("grid", LEFT, y, LEFT + PLOT_WIDTH, y))
+        parts.append(text(LEFT - 6, y + 4, short(top * quarter / 4), anchor="end"))
     return "".join(parts)
 
 
 def _times(scale: _Scale, y: float) -> str:
     anchors = ("start", "middle", "middle", "middle", "end")
     marks = zip(scale.marks(), anchors, strict=True)
-    return "".join(_text(x, y + 16, text, anchor) for (x, text), anchor in marks)
-
-
-def _text(x: float, y: float, text: str, anchor: str = "start") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
-
-
-def _round_up(value: float) -> float:
-    """The top of an axis: a round number at or above the largest value."""
-    if value <= 0:
-        return 1.0
-    power: float = 10 ** math.floor(math.log10(value))
-    return next(step * power for step in (1, 2, 4, 5, 8, 10) if step * power >= value * 0.999_999)
+    return "".join(text(x, y + 16, told, anchor=anchor) for (x, told), anchor in marks)
