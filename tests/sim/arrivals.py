@@ -59,6 +59,10 @@ class Arrivals:
         """Of the effects that follow, nothing was read."""
         self._appended = self._admitted = 0
 
+    def news(self, effects: Effects) -> list[BrokeredMessage]:
+        """New messages that were not read yet."""
+        return effects.appended[self._appended :]
+
     def has_news(self, effects: Effects) -> bool:
         return len(effects.appended) > self._appended or bool(self.sends)
 
@@ -68,7 +72,7 @@ class Arrivals:
     def read(self, effects: Effects, removed: list[int], *, is_current: bool) -> None:
         """New messages: those that were sent, and copies of those that a topic has passed on."""
         publications = self._waiting_publications(removed)
-        fresh = effects.appended[self._appended :]
+        fresh = self.news(effects)
         self._appended += len(fresh)
         admissions = effects.admissions[self._admitted :]
         self._admitted += len(admissions)

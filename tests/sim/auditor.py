@@ -101,6 +101,8 @@ class Auditor:
     def _read(self, effects: Effects, *, is_current: bool) -> None:
         removed = effects.removed[self._removed :] if len(effects.removed) > self._removed else _NONE
         self._removed += len(removed)
+        moved = [change.message for change in effects.changes[self._changed :] if isinstance(change, Move)]
+        self.ledger.arriving_bytes = sum([one.size_bytes for one in moved + self.arrivals.news(effects)])
         if removed or self.arrivals.has_news(effects):
             self.arrivals.read(effects, removed, is_current=is_current)
         drops: list[DropQueue] = []
@@ -115,6 +117,7 @@ class Auditor:
                 else:
                     self._judge_change(change)
             self.ledger.doomed.clear()
+        self.ledger.arriving_bytes = 0
         handed = self._read_given(effects)
         for row in removed:
             self._judge_removed(row)

@@ -31,6 +31,7 @@ def inspect(world: World) -> None:
     if world.unanswered:
         raise Violation("every request is answered", ", ".join([ask.name for ask in world.unanswered]))
     world.namespace.shared(world.disk.sweep_all())
+    world.ledger.unswept.clear()
     _inspect_queues(world)
     _inspect_rules(world)
     _inspect_counts(world)

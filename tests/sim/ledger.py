@@ -252,6 +252,10 @@ class Ledger:
         self._all_books: dict[int, Book] = {}
         # Queues that are about to be entered as deleted.
         self.doomed: set[int] = set()
+        # What deleted subscriptions shared: their topics may count it until it is swept.
+        self.unswept: set[Body] = set()
+        # How much comes to any queue in what is being judged just now, in an order that the ledger does not know.
+        self.arriving_bytes = 0
         self.numbered: list[tuple[Book, int]] = []
         self._log: deque[Change] = deque()
         self.position = 0
@@ -414,6 +418,8 @@ class Ledger:
     def drop_queue(self, number: int) -> None:
         """A queue is gone, with all it held."""
         for entry in [one for one in self.entries.values() if one.stream >> 2 == number]:
+            if entry.body is not None:
+                self.unswept.add(entry.body)
             self.remove(entry, "gone with its queue")
         for part in (self.session_states, self.seen):
             for key in [key for key in part if isinstance(key, tuple) and self._is_of(part, key, number)]:
@@ -583,7 +589,18 @@ class Ledger:
         if book.topic_name is not None:
             topic = self.find(book.topic_name)
             return topic is not None and self.is_full(topic, by_bytes)
-        return book.description.max_size_in_megabytes == 1 and self.size_of(book) + by_bytes > 0.8 * (1 << 20)
+        if book.description.max_size_in_megabytes != 1:
+            return False
+        return self.size_of(book) + self._let_go(book) + self.arriving_bytes + by_bytes > 0.8 * (1 << 20)
+
+    def _let_go(self, book: Book) -> int:
+        """The size of the bodies that no copy needs any more: a topic counts them until that is on disk, or swept."""
+        if not book.is_topic:
+            return 0
+        gone = self.unswept.union([change[1][-1] for change in self._log if len(change) == 2])
+        held = self.bodies(self.entries.values())
+        stream = book.number << 2
+        return sum([one.size_bytes for one in gone if one is not None and one.stream == stream and one not in held])
 
     def size_of(self, book: Book) -> int:
         """A topic is as large as all its subscriptions hold, what they share once."""
