@@ -142,6 +142,20 @@ def test_a_subscription_that_is_deleted_leaves_the_copies_of_others_whole(bus: B
     assert topic.fields()["subscription_count"] == 1
     assert other.drain() == ["x" * 100_000, "short"]
     # What was deleted is swept in the background.
+    wait_until_empty(topic)
+
+
+def test_a_topic_is_as_large_as_it_was_before_a_subscription_that_nobody_read_from(bus: Bus) -> None:
+    topic = bus.topic()
+    unread, other = topic.subscription(), topic.subscription()
+    topic.send(ServiceBusMessage(b"x" * 100_000))
+    other.drain()
+    # Nothing else is written afterwards that could tell how large the topic is.
+    bus.broker.delete_subscription(topic.name, unread.own_name)
+    wait_until_empty(topic)
+
+
+def wait_until_empty(topic: Topic) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while topic.fields()["size_in_bytes"]:
         assert time.monotonic() < deadline, topic.fields()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 from tandem.engine.effects import Effects
 from tandem.engine.queries import EnqueuedBeforeQuery, Query
 from tandem.errors import StoreFailed
-from tandem.store.base import Recovered, Store, Trimmed, Written
+from tandem.store.base import Recovered, Store, Swept, Trimmed, Written
 from tandem.store.log.event_log import EventLog
 from tandem.store.log.log_limits import LogLimits
 from tandem.store.log.memory import MemoryLog
@@ -183,22 +183,8 @@ class SimDisk:
     def has_room(self) -> bool:
         return not self.is_full
 
-    def sweep(self) -> bool:
+    def sweep(self) -> Swept | None:
         return self._platter.store.sweep()
-
-    def sweep_all(self) -> dict[int, int]:
-        """The broker is at rest and has all the time: finish what deleted queues left. Returns what became of shared
-        bodies by that, which the next batch would tell."""
-        store = self._platter.store
-        while store.sweep():
-            pass
-        # A batch with rows, because only such a one tells of it: with the removal of a row that is never given.
-        effects = Effects()
-        effects.removed.append(0)
-        written = store.write(effects)
-        store.commit()
-        store.committed()
-        return dict(written.shared_bytes)
 
     def bodies(self) -> dict[int, tuple[int, int, int]]:
         """The shared bodies by their number: how many copies, to which stream they are counted, how large."""

@@ -30,7 +30,8 @@ def inspect(world: World) -> None:
     world.ledger.rebuild_available()
     if world.unanswered:
         raise Violation("every request is answered", ", ".join([ask.name for ask in world.unanswered]))
-    world.namespace.shared(world.disk.sweep_all())
+    while (swept := world.disk.sweep()) is not None:
+        world.namespace.shared(swept.shared_bytes)
     world.ledger.unswept.clear()
     _inspect_queues(world)
     _inspect_rules(world)

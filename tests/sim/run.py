@@ -147,9 +147,10 @@ def _report(arguments: argparse.Namespace, outcomes: list[Outcome], seconds: flo
     )
     if not failures:
         return 0
-    first = failures[0]
-    print(f"seed {first.seed}, step {first.steps}: {first.invariant}\n{first.details}")
-    print(f"replay: python -m tests.sim.run --replay {first.seed} --steps {arguments.steps} --store {arguments.store}")
+    replay = f"--steps {arguments.steps} --store {arguments.store}"
+    for one in failures:
+        print(f"seed {one.seed}, step {one.steps}: {one.invariant}\n{one.details}")
+        print(f"replay: python -m tests.sim.run --replay {one.seed} {replay}")
     return 1
 
 

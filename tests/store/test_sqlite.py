@@ -355,6 +355,19 @@ def test_every_query_reads_along_an_index(tmp_path: Path, statements: Statements
     store.close()
 
 
+def test_many_deleted_queues_are_swept_in_few_steps_and_many_messages_in_many(tmp_path: Path) -> None:
+    store = opened(tmp_path)
+    committed(store, *[put_queue(number) for number in range(1, 201)])
+    committed(store, sent(*[message(number) for number in range(1, 7_001)]))
+    committed(store, *[drop_queue(number) for number in range(1, 201)])
+    left = []
+    while store.sweep() is not None:
+        left.append(len(messages(store, limit=7_000)))
+    assert left[:4] == [5_000, 3_000, 1_000, 0]
+    assert len(left) < 10
+    store.close()
+
+
 def test_no_statement_that_writes_reads_a_whole_table(tmp_path: Path, statements: Statements) -> None:
     store = opened(tmp_path)
     statements.forget()
@@ -366,7 +379,7 @@ def test_no_statement_that_writes_reads_a_whole_table(tmp_path: Path, statements
     committed(store, moved(one, DEAD, 1, {"a": 1}))
     committed(store, removed(one), session_state("s", None, 5), forget, drop_queue())
     store.sweep()
-    plans = [entry for entry in statements.take_plans() if "FROM garbage LIMIT 1" not in entry[0]]
+    plans = [entry for entry in statements.take_plans() if "FROM garbage LIMIT" not in entry[0]]
     assert len(plans) > 10
     for statement, plan in plans:
         assert "SCAN" not in plan, statement

@@ -325,11 +325,12 @@ class Runner:
         if self._is_committing or self._batch or self._is_failed:
             return
         try:
-            has_more = self._store.sweep()
+            swept = self._store.sweep()
         except StoreFailed as error:
             self._fail(error)
             return
-        if has_more:
+        if swept is not None:
+            self.namespace.shared(swept.shared_bytes)
             self._sweeping = self._loop.call_later(_SWEEP_INTERVAL_S, self._sweep)
 
     # --- time -----------------------------------------------------------------------------------------------

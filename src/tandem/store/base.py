@@ -104,6 +104,13 @@ class Written(NamedTuple):
     shared_bytes: Mapping[int, int]
 
 
+class Swept(NamedTuple):
+    """What came of sweeping, and is on disk."""
+
+    # By how many bytes the shared bodies counted to a stream changed: nobody has a copy of some any more.
+    shared_bytes: dict[int, int]
+
+
 class Store(Protocol):
     """A place where messages survive."""
 
@@ -139,8 +146,8 @@ class Store(Protocol):
     def has_room(self) -> bool:
         """Whether new messages can be taken. Messages that are there can be settled in any case."""
 
-    def sweep(self) -> bool:
-        """Do a bounded part of the work that deleted queues left behind. False when there is none."""
+    def sweep(self) -> Swept | None:
+        """Do a bounded part of the work that deleted queues left behind. None when there is none."""
 
     def close(self) -> None:
         """Everything was committed."""

@@ -206,9 +206,8 @@ class MemoryStore(WithLog):
     def has_room(self) -> bool:
         return not self.is_full
 
-    def sweep(self) -> bool:
+    def sweep(self) -> None:
         """Deleted queues leave nothing here."""
-        return False
 
     def close(self) -> None:
         """The messages stay: a simulated broker starts again on the same store."""

@@ -39,7 +39,16 @@ from tandem.engine.queries import Query
 from tandem.engine.queue import STREAMS_PER_QUEUE
 from tandem.errors import StoreError, StoreFailed
 from tandem.store.ballast import BALLAST_BYTES, Ballast
-from tandem.store.base import LAST_DROPPED_HUB, HubRecord, QueueRecord, Recovered, RuleRecord, StreamRecord, Written
+from tandem.store.base import (
+    LAST_DROPPED_HUB,
+    HubRecord,
+    QueueRecord,
+    Recovered,
+    RuleRecord,
+    StreamRecord,
+    Swept,
+    Written,
+)
 from tandem.store.connection import connect, copy_log
 from tandem.store.log.event_log import EventLog
 from tandem.store.log.files import DiskFiles, Files
@@ -68,8 +77,10 @@ LOG_NAME: Final = "hubs"
 # Pages of the write-ahead log after which it is copied into the database: 32 MiB.
 _CHECKPOINT_PAGES: Final = 4_096
 
-# Rows of deleted queues that are deleted at once, and free pages that are given back to the disk at once.
+# Rows of deleted queues that are deleted at once, of how many streams at most, and free pages that are given back to the
+# disk at once.
 _SWEEP_ROWS: Final = 2_000
+_SWEEP_STREAMS: Final = 200
 
 _INSERT: Final = f"INSERT INTO message({ALL_COLUMNS}) VALUES ({', '.join('?' * 18)})"  # noqa: S608 # constants
 _MOVE: Final = (
@@ -99,6 +110,7 @@ _COUNT_SESSION: Final = """
 INSERT INTO session(stream, session_id, active, since) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET
     since = CASE WHEN active = 0 THEN ?4 ELSE since END, active = active + ?3
 """
+_GARBAGE: Final = "SELECT stream FROM garbage LIMIT ?"
 # What a deleted queue leaves, by its stream.
 _SWEEP_MESSAGES: Final = f"""
 DELETE FROM message WHERE row IN
@@ -189,8 +201,6 @@ class SqliteStore(WithLog):
             raise StoreError(f"{path} cannot be opened: {error}") from error
         super().__init__(self.log)
         self._batch: list[Effects] = []
-        # What sweeping freed of shared bodies, until the next batch tells it.
-        self._swept_bytes: dict[int, int] = {}
         # What the moves of the batch write: their messages change while a commit runs.
         self._moves: dict[Move, Row] = {}
         self._log_pages = 0
@@ -215,8 +225,6 @@ class SqliteStore(WithLog):
             for number, kind, fields, created_at_ms, updated_at_ms, last_id_at_ms in self._execute(_RECORDED_QUEUES)
         ]
         self._sweep_from(queues[-1].number + 1 if queues else 0)
-        # The counts below are those after it.
-        self._swept_bytes.clear()
         streams = [StreamRecord(*row) for row in self._execute("SELECT * FROM stream ORDER BY stream")]
         rules = [
             RuleRecord(number, name, msgspec.json.decode(fields), created_at_ms)
@@ -238,8 +246,11 @@ class SqliteStore(WithLog):
         first = number * STREAMS_PER_QUEUE
         streams = sorted(stream for stream in self._dropped if stream >= first)
         for stream in streams:
-            while self._sweep_stream(stream):
-                pass
+            is_swept = False
+            while not is_swept:
+                with self._connection:
+                    # The counts that are read next are those after it.
+                    is_swept = self._sweep_stream(stream, _SWEEP_ROWS, {}) < _SWEEP_ROWS
         # Not before: what subscriptions held is counted to their topic, which went with them.
         self._dropped.difference_update(streams)
 
@@ -286,10 +297,6 @@ class SqliteStore(WithLog):
             written = self._write(effects)
         except apsw.Error as error:
             raise StoreFailed(f"the store could not be written: {error}") from error
-        if self._swept_bytes:
-            swept, self._swept_bytes = self._swept_bytes, {}
-            for stream, by_bytes in swept.items():
-                written.shared_bytes[stream] = written.shared_bytes.get(stream, 0) + by_bytes
         return Written(written.duplicates, written.shared_bytes)
 
     def _write(self, effects: Effects) -> _Written:
@@ -596,55 +603,58 @@ class SqliteStore(WithLog):
         return self._ballast.has_room()
 
     @_alone
-    def sweep(self) -> bool:
+    def sweep(self) -> Swept | None:
         if self._batch:
-            return self._has_garbage
+            return Swept({}) if self._has_garbage else None
         if self.log.sweep():
-            return True
+            return Swept({})
         try:
             if self._has_garbage:
-                self._sweep_garbage()
-                return True
-            return self._ballast.is_space_low and self._give_back_pages()
+                return self._sweep_garbage()
+            return Swept({}) if self._ballast.is_space_low and self._give_back_pages() else None
         except apsw.FullError:
             # There will be work again when there is space to write down that it was done.
-            return False
+            return None
         except apsw.Error as error:
             raise StoreFailed(f"the store could not be swept: {error}") from error
 
-    def _sweep_garbage(self) -> None:
-        stream = self._execute("SELECT stream FROM garbage LIMIT 1").get
-        if stream is None:
-            self._has_garbage = False
-        else:
-            self._sweep_stream(stream)
-
-    def _sweep_stream(self, stream: int) -> bool:
-        """Whether something may be left of it."""
-        with self._connection:
-            numbers = [number for (number,) in self._execute(_SWEEP_MESSAGES, (stream, _SWEEP_ROWS))]
-            released = Counter(number for number in numbers if number is not None)
-            if released:
-                self._sweep_bodies(released)
-            if len(numbers) == _SWEEP_ROWS:
-                return True
-            for statement in (_SWEEP_SESSIONS, _SWEEP_DUPLICATES):
-                self._execute(statement, (stream, _SWEEP_ROWS))
-                if self._connection.changes() == _SWEEP_ROWS:
-                    return True
-            self._execute("DELETE FROM garbage WHERE stream = ?", (stream,))
-        return False
-
-    def _sweep_bodies(self, released: Mapping[int, int]) -> None:
+    def _sweep_garbage(self) -> Swept:
+        streams = [stream for (stream,) in self._execute(_GARBAGE, (_SWEEP_STREAMS,))]
+        self._has_garbage = bool(streams)
         freed: dict[int, int] = {}
-        self._release(released, freed)
-        for stream, by_bytes in freed.items():
+        with self._connection:
+            row_count = 0
+            for stream in streams:
+                row_count += self._sweep_stream(stream, _SWEEP_ROWS - row_count, freed)
+                if row_count == _SWEEP_ROWS:
+                    break
+        return Swept(freed)
+
+    def _sweep_stream(self, stream: int, limit: int, freed: dict[int, int]) -> int:
+        """Delete as many rows of it; returns how many there were. With fewer, nothing is left of it."""
+        numbers = [number for (number,) in self._execute(_SWEEP_MESSAGES, (stream, limit))]
+        released = Counter(number for number in numbers if number is not None)
+        if released:
+            self._sweep_bodies(released, freed)
+        row_count = len(numbers)
+        for statement in (_SWEEP_SESSIONS, _SWEEP_DUPLICATES):
+            if row_count < limit:
+                self._execute(statement, (stream, limit - row_count))
+                row_count += self._connection.changes()
+        if row_count < limit:
+            self._execute("DELETE FROM garbage WHERE stream = ?", (stream,))
+        return row_count
+
+    def _sweep_bodies(self, released: Mapping[int, int], freed: dict[int, int]) -> None:
+        changes: dict[int, int] = {}
+        self._release(released, changes)
+        for stream, by_bytes in changes.items():
             if stream in self._dropped:
                 continue
             # A topic may be gone, and swept before its subscriptions are: nobody counts for it any more.
             self._execute("UPDATE stream SET size_bytes = size_bytes + ? WHERE stream = ?", (by_bytes, stream))
             if self._connection.changes():
-                self._swept_bytes[stream] = self._swept_bytes.get(stream, 0) + by_bytes
+                freed[stream] = freed.get(stream, 0) + by_bytes
 
     def _give_back_pages(self) -> bool:
         """A disk that messages filled has room again when they are gone."""
