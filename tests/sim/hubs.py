@@ -18,6 +18,7 @@ from tandem.errors import (
     ArgumentError,
     EntityDisabled,
     LinkStolen,
+    MessageSizeExceeded,
     NotFound,
     OutOfOrderSequence,
     ProtocolError,
@@ -36,6 +37,7 @@ __all__ = ["Hubs"]
 
 # The service's figure, stated here once more on purpose.
 _READERS_WITHOUT_EPOCH: Final = 5
+_MAX_SEND_BYTES: Final = 1 << 20
 
 _PADDING: Final = bytes(200_000)
 _KEYS: Final = ("", "a", "b", "schlüssel", "x" * 128)
@@ -215,6 +217,14 @@ class Hubs:
         if is_taken and uids:
             self.books.put_last_number(partition, producer_id, number + count - 1)
 
+    def _is_reason(self, error: Exception, book: HubBook, payload: bytes) -> bool:
+        """Whether there is one to refuse a send like that."""
+        if isinstance(error, EntityDisabled):
+            return not book.description.can_send
+        if isinstance(error, MessageSizeExceeded):
+            return len(payload) > _MAX_SEND_BYTES
+        return self._world.namespace.is_disk_full
+
     def _send(
         self,
         book: HubBook,
@@ -234,15 +244,16 @@ class Hubs:
         world.note(f"append {uids} to {book.description.name}/{named}")
         try:
             hub.send(payload, message_format, partition, None, mark)
-        except (EntityDisabled, QuotaExceeded) as error:
-            is_full = isinstance(error, QuotaExceeded) and world.namespace.is_disk_full
-            if not is_full and (isinstance(error, QuotaExceeded) or book.description.can_send):
+        except (EntityDisabled, MessageSizeExceeded, QuotaExceeded) as error:
+            if not self._is_reason(error, book, payload):
                 raise Violation(
                     "a send is refused only for a reason", f"to {book.description.name}: {error!r}"
                 ) from error
             return False
         if not book.description.can_send:
             raise Violation("a disabled hub takes nothing", book.description.name)
+        if len(payload) > _MAX_SEND_BYTES:
+            raise Violation("a hub takes no more than it says", f"{len(payload)} bytes")
         records = effects.events[before:]
         if len(records) != bool(uids):
             raise Violation("what is sent is stored once", f"{len(records)} records for {uids}")
