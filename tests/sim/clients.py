@@ -204,7 +204,9 @@ class Receiver:
         self.close_here()
 
     def close_here(self) -> None:
+        """Until now somebody used its queue."""
         self.is_open = False
+        self.world.touch(self.stream)
         self.credit = 0
         if self in self.connection.receivers:
             self.connection.receivers.remove(self)

@@ -30,8 +30,11 @@ class Copy(NamedTuple):
     stops: list[Stop]
 
     def place_of(self, message: BrokeredMessage) -> Stop | None:
+        """Two ways of equal length may end in one place: they are told apart by who looks for duplicates on them."""
+        asked = [number for number, _, _ in message.duplicate_keys or ()]
         for stop in self.stops:
-            if (stop.stream, stop.hops) == (message.stream, message.hop_count):
+            on_the_way = [one.number for one in stop.passed[1:] if one.description.requires_duplicate_detection]
+            if (stop.stream, stop.hops, on_the_way) == (message.stream, message.hop_count, asked):
                 return stop
         return None
 

@@ -574,6 +574,37 @@ def test_an_idle_subscription_goes_though_messages_come_and_an_idle_topic_takes_
     assert (desk.namespace.topics, desk.bodies_in_store()) == ([], {})
 
 
+def test_a_topic_is_idle_from_the_end_of_the_last_session_of_its_subscriptions() -> None:
+    desk = TopicDesk()
+    topic = desk.topic(auto_delete_on_idle_ms=300_000)
+    used = desk.subscription(topic, "used", requires_session=True, lock_duration_ms=5_000)
+    desk.accept(used, "a")
+    assert used.main.sessions is not None
+    for _ in range(100):
+        desk.advance(4_000)
+        used.main.sessions.renew("a")
+    desk.advance(5_000)
+    assert [notice.kind for notice in desk.take_notices()] == [NoticeKind.SESSION_ACCEPTED, NoticeKind.CLOSED]
+    desk.advance(299_999)
+    assert desk.namespace.topics == [topic]
+    desk.advance(1)
+    assert desk.namespace.topics == []
+
+
+def test_a_topic_is_idle_from_the_moment_in_which_nobody_waits_for_a_session_any_more() -> None:
+    desk = TopicDesk()
+    topic = desk.topic(auto_delete_on_idle_ms=300_000)
+    used = desk.subscription(topic, "used", requires_session=True)
+    desk.accept(used, None, wait_ms=500_000)
+    desk.advance(400_000)
+    desk.advance(100_000)
+    assert [notice.kind for notice in desk.take_notices()] == [NoticeKind.SESSION_REFUSED]
+    desk.advance(299_999)
+    assert desk.namespace.topics == [topic]
+    desk.advance(1)
+    assert desk.namespace.topics == []
+
+
 # --- transactions ---------------------------------------------------------------------------------------------------
 
 

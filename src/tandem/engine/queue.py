@@ -437,11 +437,17 @@ class Queue:
         if idle_ms is not None:
             if self.is_in_use:
                 self.touch()
-            if self.accessed_at_ms + idle_ms <= now_ms:
+            deleted_at_ms = self.idle_since_ms + idle_ms
+            if deleted_at_ms <= now_ms:
                 self.namespace.delete(self)
                 return False
-            self.main.wake_at(self.accessed_at_ms + idle_ms)
+            self.main.wake_at(deleted_at_ms)
         return True
+
+    @property
+    def idle_since_ms(self) -> int:
+        """When somebody used it last."""
+        return self.accessed_at_ms
 
     @property
     def is_in_use(self) -> bool:

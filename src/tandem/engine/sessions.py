@@ -92,7 +92,7 @@ class Sessions:
 
     def _refuse(self, consumer: Consumer, error: Exception) -> None:
         consumer.is_open = False
-        self._subqueue.consumers.pop(consumer, None)
+        self._subqueue.forget_consumer(consumer)
         self._subqueue.namespace.effects.notices.append(Notice(NoticeKind.SESSION_REFUSED, consumer, error))
 
     def _search(self) -> None:
@@ -241,7 +241,7 @@ class Sessions:
             self._free(session)
             for lock in list(session.outlet.locks.held.values()):
                 self._subqueue.fail(lock)
-            self._subqueue.consumers.pop(session.consumer, None)
+            self._subqueue.forget_consumer(session.consumer)
             error = SessionLockLost(_SESSION_LOCK_LOST)
             self._subqueue.namespace.effects.notices.append(Notice(NoticeKind.CLOSED, session.consumer, error))
         late = [waiter for waiter in self._waiters if waiter.deadline_ms <= now_ms]

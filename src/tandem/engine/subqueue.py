@@ -230,13 +230,17 @@ class SubQueue:
     def close_consumer(self, consumer: Consumer) -> None:
         if not consumer.is_open:
             return
-        self.consumers.pop(consumer, None)
-        self.queue.touch()
+        self.forget_consumer(consumer)
         if self.sessions is not None:
             self.sessions.close(consumer)
         else:
             self.outlet.close(consumer)
         consumer.is_open = False
+
+    def forget_consumer(self, consumer: Consumer) -> None:
+        """It receives no more. The queue was in use until now, and is idle from now on at the earliest."""
+        self.consumers.pop(consumer, None)
+        self.queue.touch()
 
     def close_all_consumers(self, error: ProtocolError) -> None:
         """The entity is gone or disabled: tell everybody."""

@@ -68,9 +68,11 @@ class Topic(Queue):
     @property
     def is_in_use(self) -> bool:
         """A topic is idle when all its subscriptions are, too."""
-        if self.main.scheduled_count > 0:
-            return True
-        return any(one.is_in_use or one.accessed_at_ms > self.accessed_at_ms for one in self.subscriptions.values())
+        return self.main.scheduled_count > 0 or any(one.is_in_use for one in self.subscriptions.values())
+
+    @property
+    def idle_since_ms(self) -> int:
+        return max([self.accessed_at_ms, *[one.accessed_at_ms for one in self.subscriptions.values()]])
 
     # --- where a message goes -------------------------------------------------------------------------------
 

@@ -77,8 +77,8 @@ LOG_NAME: Final = "hubs"
 # Pages of the write-ahead log after which it is copied into the database: 32 MiB.
 _CHECKPOINT_PAGES: Final = 4_096
 
-# Rows of deleted queues that are deleted at once, of how many streams at most, and free pages that are given back to the
-# disk at once.
+# Rows of deleted queues that are deleted at once, of how many streams at most; and free pages that are given back to
+# the disk at once.
 _SWEEP_ROWS: Final = 2_000
 _SWEEP_STREAMS: Final = 200
 
