@@ -74,33 +74,41 @@ check: setup $(VENV)/.stamp-spark ## format, lint, types, layers, generated docs
 	$(PY) -m tests.sim.canaries --check
 	$(PY) -m tools.generate_sync --check
 
-# Three lanes, which run beside each other on two cores: two of them wait most of their time, for the official SDKs, for
-# child processes and for Spark.
-SDK_TESTS := $(wildcard tests/compat)
-PROCESS_TESTS := $(wildcard tests/client tests/cli tests/crash tests/drill tests/load tests/management tests/pairing \
-	tests/security tests/testing)
+# Three groups at a time on two cores: most of them wait for long, for the official SDKs, for child processes, for Spark.
+# The long ones come first, and whatever has no group of its own is in `rest`.
+TEST_GROUPS := spark rest sdks outages commands coverage interpreted
 SPARK_TESTS := $(wildcard tests/spark)
-LANE := $(MAKE) --no-print-directory
+SDK_TESTS := $(wildcard tests/compat)
+OUTAGE_TESTS := $(wildcard tests/crash tests/drill tests/load tests/pairing)
+COMMAND_TESTS := $(wildcard tests/cli tests/client tests/management tests/security tests/testing)
+GROUPED_TESTS := $(SPARK_TESTS) $(SDK_TESTS) $(OUTAGE_TESTS) $(COMMAND_TESTS)
 
 test: setup peers $(VENV)/.stamp-spark ## all tests, and those of tandem.amqp again in the interpreted form, with their coverage
-	@mkdir -p build; status=0; \
-	$(LANE) test-sdks > build/test-sdks.log 2>&1 & sdks=$$!; \
-	$(LANE) test-processes > build/test-processes.log 2>&1 & processes=$$!; \
-	$(LANE) test-rest || status=$$?; \
-	wait $$sdks || status=$$?; cat build/test-sdks.log; \
-	wait $$processes || status=$$?; cat build/test-processes.log; exit $$status
+	@mkdir -p build; printf '%s\n' $(TEST_GROUPS) | xargs -P 3 -I GROUP bash -c '\
+		echo "tests of GROUP: begun"; status=0; log=build/test-GROUP.log; \
+		$(MAKE) --no-print-directory test-GROUP > $$log 2>&1 || status=1; \
+		echo "tests of GROUP: after $$SECONDS s"; cat $$log; exit $$status'
 
-.PHONY: test-sdks test-processes test-rest
+.PHONY: $(TEST_GROUPS:%=test-%)
+test-spark:
+	@$(PY) -m pytest -q $(SPARK_TESTS)
+
 test-sdks:
-	@status=0; $(PY) -m pytest -q $(SDK_TESTS) || status=$$?; $(PY) -m pytest -q $(SPARK_TESTS) || status=$$?; exit $$status
+	@$(PY) -m pytest -q $(SDK_TESTS)
 
-test-processes:
-	@status=0; $(PY) -m pytest -q $(PROCESS_TESTS) || status=$$?; \
-	TANDEM_PURE=1 $(PY) -m pytest -q -m 'hypothesis or exhaustive' $(CORE_TESTS) || status=$$?; exit $$status
+test-outages:
+	@$(PY) -m pytest -q $(OUTAGE_TESTS)
+
+test-commands:
+	@$(PY) -m pytest -q $(COMMAND_TESTS)
 
 test-rest:
-	@status=0; $(PY) -m pytest -q tests $(patsubst %,--ignore=%,$(SDK_TESTS) $(PROCESS_TESTS) $(SPARK_TESTS)) || status=$$?; \
-	$(LANE) coverage || status=$$?; exit $$status
+	@$(PY) -m pytest -q tests $(GROUPED_TESTS:%=--ignore=%)
+
+test-interpreted:
+	@TANDEM_PURE=1 $(PY) -m pytest -q -m 'hypothesis or exhaustive' $(CORE_TESTS)
+
+test-coverage: coverage
 
 # Property tests are not traced: they would take most of the time, and coverage must not hang on what they happen to draw.
 coverage: $(VENV)/.stamp-dev ## branch coverage of tandem.amqp by its plain tests, which must be 100 %

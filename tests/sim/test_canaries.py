@@ -14,7 +14,7 @@ from tandem._form import PURE_VARIABLE
 from tests.sim.mutants import MUTANTS
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLE = 21
+SAMPLE = 15
 
 
 @pytest.mark.timeout(300)
