@@ -45,13 +45,16 @@ def bench_amqp(
     generator = amqp.load_generator(load_generator)
     runners = amqp.contenders()
     with Progress(console=console, transient=True) as progress:
-        task = progress.add_task("codec", total=1 + rounds * len(runners) * len(amqp.MODES))
+        task = progress.add_task("relays", total=1 + rounds * len(runners) * len(amqp.MODES))
 
         def advance(what: str) -> None:
             progress.update(task, advance=1, description=what)
 
-        codec = amqp.measure_codec(runners)
+        # First what can fail: a load generator that does not run is told at once.
         relays = amqp.measure(generator, runners, messages, body_bytes, rounds, advance)
+        progress.update(task, description="codec")
+        codec = amqp.measure_codec(runners)
+        advance("codec")
     figures = {
         "machine": f"{platform.machine()}, Python {platform.python_version()}",
         "load_generator": " ".join(Path(generator[0]).name if part == generator[0] else part for part in generator),
