@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import threading
-from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
@@ -34,7 +33,7 @@ from tandem.engine.effects import (
     SetState,
     StreamChange,
 )
-from tandem.engine.message import SEQUENCE_BITS, Admission
+from tandem.engine.message import Admission
 from tandem.engine.queries import Query
 from tandem.engine.queue import STREAMS_PER_QUEUE
 from tandem.errors import StoreError, StoreFailed
@@ -50,6 +49,7 @@ from tandem.store.base import (
     Written,
 )
 from tandem.store.connection import connect, copy_log
+from tandem.store.garbage import Garbage
 from tandem.store.log.event_log import EventLog
 from tandem.store.log.files import DiskFiles, Files
 from tandem.store.log.journal import JournalFull
@@ -77,10 +77,8 @@ LOG_NAME: Final = "hubs"
 # Pages of the write-ahead log after which it is copied into the database: 32 MiB.
 _CHECKPOINT_PAGES: Final = 4_096
 
-# Rows of deleted queues that are deleted at once, of how many streams at most; and free pages that are given back to
-# the disk at once.
-_SWEEP_ROWS: Final = 2_000
-_SWEEP_STREAMS: Final = 200
+# Free pages that are given back to the disk at once.
+_VACUUM_PAGES: Final = 2_000
 
 _INSERT: Final = f"INSERT INTO message({ALL_COLUMNS}) VALUES ({', '.join('?' * 18)})"  # noqa: S608 # constants
 _MOVE: Final = (
@@ -110,20 +108,6 @@ _COUNT_SESSION: Final = """
 INSERT INTO session(stream, session_id, active, since) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET
     since = CASE WHEN active = 0 THEN ?4 ELSE since END, active = active + ?3
 """
-_GARBAGE: Final = "SELECT stream FROM garbage LIMIT ?"
-# What a deleted queue leaves, by its stream.
-_SWEEP_MESSAGES: Final = f"""
-DELETE FROM message WHERE row IN
-    (SELECT row FROM message WHERE row >= ?1 << {SEQUENCE_BITS} AND row < ?1 + 1 << {SEQUENCE_BITS} LIMIT ?2)
-RETURNING body_number
-"""  # noqa: S608 # numbers only
-_SWEEP_SESSIONS: Final = """
-DELETE FROM session WHERE rowid IN (SELECT rowid FROM session WHERE stream = ?1 LIMIT ?2)
-"""
-_SWEEP_DUPLICATES: Final = f"""
-DELETE FROM duplicate WHERE (queue, key) IN
-    (SELECT queue, key FROM duplicate WHERE queue = ?1 / {STREAMS_PER_QUEUE} LIMIT ?2)
-"""  # noqa: S608 # numbers only
 _SEE: Final = """
 INSERT INTO duplicate VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET seen_at_ms = ?3 WHERE seen_at_ms <= ?3 - ?4
 """
@@ -188,9 +172,7 @@ class SqliteStore(WithLog):
                 migrate(self._connection)
                 self._checkpoints = opened.enter_context(contextlib.closing(connect(path, vfs=vfs)))
                 self._execute = self._connection.execute
-                # Streams of deleted queues. What is still written to one has no reader, and nobody counts it.
-                self._dropped = {stream for (stream,) in self._execute("SELECT stream FROM garbage")}
-                self._has_garbage = bool(self._dropped)
+                self._garbage = Garbage(self._connection, self._release)
                 self._is_file_too_long = False
                 self._ballast = Ballast(directory, ballast_bytes, free_bytes)
                 self.log = EventLog(
@@ -224,7 +206,8 @@ class SqliteStore(WithLog):
             QueueRecord(number, kind, msgspec.json.decode(fields), created_at_ms, updated_at_ms, last_id_at_ms)
             for number, kind, fields, created_at_ms, updated_at_ms, last_id_at_ms in self._execute(_RECORDED_QUEUES)
         ]
-        self._sweep_from(queues[-1].number + 1 if queues else 0)
+        # The counts below are those after it.
+        self._garbage.sweep_from(queues[-1].number + 1 if queues else 0)
         streams = [StreamRecord(*row) for row in self._execute("SELECT * FROM stream ORDER BY stream")]
         rules = [
             RuleRecord(number, name, msgspec.json.decode(fields), created_at_ms)
@@ -240,19 +223,6 @@ class SqliteStore(WithLog):
         dropped: str | None = self._execute("SELECT value FROM setting WHERE name = ?", (LAST_DROPPED_HUB,)).get
         log = self.log.recover({hub.number: cast("int", hub.fields["partition_count"]) for hub in hubs})
         return Recovered(queues, streams, rules, last_body_number, hubs, int(dropped or 0), log)
-
-    def _sweep_from(self, number: int) -> None:
-        """New queues get the numbers after the last one: nothing of a deleted queue may wait for them there."""
-        first = number * STREAMS_PER_QUEUE
-        streams = sorted(stream for stream in self._dropped if stream >= first)
-        for stream in streams:
-            is_swept = False
-            while not is_swept:
-                with self._connection:
-                    # The counts that are read next are those after it.
-                    is_swept = self._sweep_stream(stream, _SWEEP_ROWS, {}) < _SWEEP_ROWS
-        # Not before: what subscriptions held is counted to their topic, which went with them.
-        self._dropped.difference_update(streams)
 
     @_alone
     def setting(self, name: str) -> str | None:
@@ -314,7 +284,7 @@ class SqliteStore(WithLog):
         streams = effects.streams
         added = written.added
         for stream, by_bytes in written.shared_bytes.items():
-            if stream not in self._dropped:
+            if stream not in self._garbage:
                 added.setdefault(stream, StreamChange()).size_bytes += by_bytes
         for stream in streams.keys() | added.keys():
             self._count(stream, streams.get(stream), added.get(stream))
@@ -486,17 +456,12 @@ class SqliteStore(WithLog):
         self._execute("DELETE FROM rule WHERE queue = ?", (number,))
         self._connection.executemany("DELETE FROM stream WHERE stream = ?", streams)
         for stream in streams:
-            self._discard(stream[0])
-
-    def _discard(self, stream: int) -> None:
-        self._execute("INSERT OR IGNORE INTO garbage VALUES (?)", (stream,))
-        self._dropped.add(stream)
-        self._has_garbage = True
+            self._garbage.add(stream[0])
 
     def _count(self, stream: int, decided: StreamChange | None, added: StreamChange | None) -> None:
-        if stream in self._dropped:
+        if stream in self._garbage:
             # Something that was under way when the queue was deleted.
-            self._discard(stream)
+            self._garbage.add(stream)
             return
         one = decided or StreamChange()
         two = added or StreamChange()
@@ -605,12 +570,12 @@ class SqliteStore(WithLog):
     @_alone
     def sweep(self) -> Swept | None:
         if self._batch:
-            return Swept({}) if self._has_garbage else None
+            return Swept({}) if self._garbage.is_left else None
         if self.log.sweep():
             return Swept({})
         try:
-            if self._has_garbage:
-                return self._sweep_garbage()
+            if self._garbage.is_left:
+                return Swept(self._garbage.sweep())
             return Swept({}) if self._ballast.is_space_low and self._give_back_pages() else None
         except apsw.FullError:
             # There will be work again when there is space to write down that it was done.
@@ -618,48 +583,10 @@ class SqliteStore(WithLog):
         except apsw.Error as error:
             raise StoreFailed(f"the store could not be swept: {error}") from error
 
-    def _sweep_garbage(self) -> Swept:
-        streams = [stream for (stream,) in self._execute(_GARBAGE, (_SWEEP_STREAMS,))]
-        self._has_garbage = bool(streams)
-        freed: dict[int, int] = {}
-        with self._connection:
-            row_count = 0
-            for stream in streams:
-                row_count += self._sweep_stream(stream, _SWEEP_ROWS - row_count, freed)
-                if row_count == _SWEEP_ROWS:
-                    break
-        return Swept(freed)
-
-    def _sweep_stream(self, stream: int, limit: int, freed: dict[int, int]) -> int:
-        """Delete as many rows of it; returns how many there were. With fewer, nothing is left of it."""
-        numbers = [number for (number,) in self._execute(_SWEEP_MESSAGES, (stream, limit))]
-        released = Counter(number for number in numbers if number is not None)
-        if released:
-            self._sweep_bodies(released, freed)
-        row_count = len(numbers)
-        for statement in (_SWEEP_SESSIONS, _SWEEP_DUPLICATES):
-            if row_count < limit:
-                self._execute(statement, (stream, limit - row_count))
-                row_count += self._connection.changes()
-        if row_count < limit:
-            self._execute("DELETE FROM garbage WHERE stream = ?", (stream,))
-        return row_count
-
-    def _sweep_bodies(self, released: Mapping[int, int], freed: dict[int, int]) -> None:
-        changes: dict[int, int] = {}
-        self._release(released, changes)
-        for stream, by_bytes in changes.items():
-            if stream in self._dropped:
-                continue
-            # A topic may be gone, and swept before its subscriptions are: nobody counts for it any more.
-            self._execute("UPDATE stream SET size_bytes = size_bytes + ? WHERE stream = ?", (by_bytes, stream))
-            if self._connection.changes():
-                freed[stream] = freed.get(stream, 0) + by_bytes
-
     def _give_back_pages(self) -> bool:
         """A disk that messages filled has room again when they are gone."""
         if self._connection.pragma("freelist_count"):
-            self._execute(f"PRAGMA incremental_vacuum({_SWEEP_ROWS})").fetchall()
+            self._execute(f"PRAGMA incremental_vacuum({_VACUUM_PAGES})").fetchall()
             self._is_file_too_long = True
         if not self._is_file_too_long:
             return False
