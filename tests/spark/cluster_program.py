@@ -1,8 +1,8 @@
 """Jobs on a cluster: `python -m tests.spark.cluster_program MASTER CONNECTION_STRING HUB EVENTS OUT ROUNDS [BATCH]`.
 
-In each round it reads a hub of so many events, with an executor killed in the middle of a task. It prints one JSON
-object. With a BATCH it then captures the hub, unchanged from what a single machine does, and its driver is killed when
-that batch was committed; without, it captures the hub first, to the end.
+It captures a hub of so many events, unchanged from what a single machine does, and then in each round once more, with
+an executor killed in the middle of a task. It prints one JSON object. With a BATCH it captures once more, and its
+driver is killed when that batch was committed.
 """
 
 from __future__ import annotations
@@ -71,15 +71,13 @@ def main(
     spark = session("cluster", master=master, settings=settings, shows_progress=False)
     expected = Counter(range(events))
     bus = {"connectionString": connection_string}
-    said: dict[str, object] = {"java": chosen_java().origin}
-    if doomed_batch is None:
-        capture(spark, {**bus, "minPartitions": "4"}, hub, out / "captured").awaitTermination()
-        said["is_captured"] = numbers(read_captured(spark, out / "captured")) == expected
+    capture(spark, {**bus, "minPartitions": "4"}, hub, out / "captured").awaitTermination()
+    is_captured = numbers(read_captured(spark, out / "captured")) == expected
     kept: list[bool] = []
     for number in range(rounds):
         (out / str(number)).mkdir(parents=True)
         kept.append(survive(spark, {**bus, "eventHub": hub, "minPartitions": "4"}, out / str(number)) == expected)
-    print(json.dumps({**said, "survived": kept}), flush=True)
+    print(json.dumps({"java": chosen_java().origin, "is_captured": is_captured, "survived": kept}), flush=True)
     if doomed_batch is not None:
         capture_until_death(spark, connection_string, hub, out / DOOMED, "delta", doomed_batch)
     spark.stop()
