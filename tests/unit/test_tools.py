@@ -9,16 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from tandem._form import is_pure_requested
 from tests.markers import mission, spec
 from tools import compile_core, coverage_of_mission
-from tools.compile_core import CompileFailedError, Outcome, is_current, shared_objects
+from tools.compile_core import Outcome, Progress, discard_stale, is_current, shared_objects
 from tools.coverage_of_mission import Line, Naming, find_all_namings, find_namings, find_strays, read_mission
 
 ROOT = Path(__file__).resolve().parents[2]
 EXTENSION_SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
 NO_COMPILER = {"CC": "no-such-compiler", "PATH": ""}
 # These tests make the compiled form, also in a run that itself tests the interpreted one.
-COMPILING = {name: value for name, value in os.environ.items() if name != "TANDEM_PURE"}
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "TANDEM_PURE"}
 
 
 # --- tools/compile_core.py ----------------------------------------------------------------------------------------
@@ -34,7 +35,7 @@ def tree(tmp_path: Path) -> Path:
     (package / "decode.py").write_text("def width(code: int) -> int:\n    return code & 0x0F\n")
     (package / f"decode{EXTENSION_SUFFIX}").touch()
     (package / "removed_long_ago.cpython-310-x86_64-linux-gnu.so").touch()
-    (tmp_path / "src" / f"tandem_core__mypyc{EXTENSION_SUFFIX}").touch()
+    (tmp_path / "src" / f"tandem_amqp__mypyc{EXTENSION_SUFFIX}").touch()
     return tmp_path
 
 
@@ -56,32 +57,112 @@ def test_tandem_pure_removes_every_shared_object(tree: Path) -> None:
 
 def test_without_a_c_compiler_the_stale_shared_objects_go_and_the_form_is_interpreted(tree: Path) -> None:
     outcome = compile_core.compile_core(tree, NO_COMPILER)
-    assert outcome.sentence() == "tandem: interpreted: no C compiler found"
+    assert outcome.sentence() == "tandem: interpreted: no C compiler with Python's header files was found"
+    assert not outcome.is_failure
     assert shared_objects(tree) == []
 
 
-@pytest.mark.skipif(not has_c_compiler(), reason="needs a C compiler and Python's headers")
-def test_sources_that_mypyc_refuses_fail_with_its_message_and_leave_no_shared_object(tree: Path) -> None:
+needs_c_compiler = pytest.mark.skipif(
+    not has_c_compiler(), reason="needs a C compiler and Python's headers: apt install gcc python3-dev"
+)
+
+
+@pytest.fixture(scope="module")
+def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of object files for all of these tests: the runtime of mypyc is compiled once."""
+    return tmp_path_factory.mktemp("objects")
+
+
+@pytest.fixture
+def compiling(objects: Path) -> dict[str, str]:
+    """An environment that asks for the compiled form."""
+    return {**ENVIRONMENT, "TANDEM_OBJECTS": str(objects)}
+
+
+@needs_c_compiler
+def test_sources_that_mypyc_refuses_leave_the_interpreted_form_and_its_message_in_a_log(
+    tree: Path, compiling: dict[str, str]
+) -> None:
     (tree / "src/tandem/amqp/decode.py").write_text("def width(code: int) -> int\n")
-    with pytest.raises(CompileFailedError, match=r"decode\.py:1: error"):
-        compile_core.compile_core(tree, COMPILING)
+    outcome = compile_core.compile_core(tree, compiling)
+    log = tree / "build" / "mypyc" / "compile.log"
+    assert outcome.is_failure
+    assert outcome.sentence().endswith(f"the compilation failed: mypyc refused the sources; its output is in {log}")
+    assert "decode.py:1: error" in log.read_text()
     assert shared_objects(tree) == []
 
 
-@pytest.mark.skipif(not has_c_compiler(), reason="needs a C compiler and Python's headers")
-def test_a_compiled_form_is_current_until_a_source_or_a_limit_changes(tree: Path) -> None:
-    first = compile_core.compile_core(tree, COMPILING)
+@needs_c_compiler
+def test_a_c_compiler_that_fails_leaves_the_interpreted_form(tree: Path, tmp_path: Path) -> None:
+    """It compiles the probe, and then the disk is full, say."""
+    compiler = tmp_path / "compiler"
+    compiler.write_text('#!/bin/sh\ncase "$*" in *probe.c*) exec cc "$@";; esac\necho no space left; exit 4\n')
+    compiler.chmod(0o755)
+    outcome = compile_core.compile_core(tree, {**ENVIRONMENT, "CC": str(compiler)})
+    assert "the C compiler exited with 4" in outcome.reason_interpreted
+    assert "no space left" in (tree / "build" / "mypyc" / "compile.log").read_text()
+    assert shared_objects(tree) == []
+
+
+@needs_c_compiler
+def test_a_compiled_form_is_current_until_a_source_or_a_limit_changes(tree: Path, compiling: dict[str, str]) -> None:
+    first = compile_core.compile_core(tree, compiling)
     assert first.sentence() == "tandem: compiled by mypyc (1 modules)"
     assert [path.relative_to(tree / "src").as_posix() for path in first.shared_objects] == [
         f"tandem/amqp/decode{EXTENSION_SUFFIX}",
-        f"tandem_core__mypyc{EXTENSION_SUFFIX}",
+        f"tandem_amqp__mypyc{EXTENSION_SUFFIX}",
     ]
 
-    second = compile_core.compile_core(tree, COMPILING)
+    second = compile_core.compile_core(tree, compiling)
     assert second.sentence() == "tandem: compiled by mypyc (1 modules, unchanged)"
+    assert discard_stale(tree) == second.sentence()
 
     (tree / "src/tandem/limits.py").write_text("MAX_NESTING_DEPTH = 31\n")
     assert not is_current(tree)
+    assert discard_stale(tree) == "tandem: interpreted: not compiled yet; `make setup` compiles"
+    assert shared_objects(tree) == []
+
+
+@needs_c_compiler
+def test_a_changed_module_recompiles_its_own_group_only(tree: Path, objects: Path, compiling: dict[str, str]) -> None:
+    rules = tree / "src" / "tandem" / "rules"
+    rules.mkdir()
+    (rules / "__init__.py").touch()
+    (rules / "like.py").write_text(
+        "from tandem.amqp.decode import width\n\n\ndef twice(code: int) -> int:\n    return 2 * width(code)\n"
+    )
+    assert compile_core.compile_core(tree, compiling).module_count == 2
+    before = set(objects.iterdir())
+
+    (tree / "src/tandem/amqp/decode.py").write_text("def width(code: int) -> int:\n    return code & 0x7F\n")
+    assert compile_core.compile_core(tree, compiling).module_count == 2
+    # One C file: that of the module. The runtime of mypyc, the other group and the small libraries are reused.
+    assert len(set(objects.iterdir()) - before) == 1
+
+
+def test_progress_is_a_line_now_and_then_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    now = 0.0
+    progress = Progress("compiling", is_terminal=False, clock=lambda: now)
+    for done in range(5):
+        progress.show(done, 5)
+        now += 4.0
+    progress.finish()
+    assert capsys.readouterr().err.splitlines() == ["compiling", "compiling: 0 of 5 steps", "compiling: 3 of 5 steps"]
+
+
+def test_progress_is_a_line_that_changes_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress("compiling", is_terminal=True)
+    progress.show(1, 2)
+    progress.show(2, 2)
+    progress.finish()
+    assert capsys.readouterr().err == "compiling\rcompiling: 1 of 2 steps\rcompiling: 2 of 2 steps\n"
+
+
+@pytest.mark.skipif(is_pure_requested(), reason="TANDEM_PURE asks for the interpreted form")
+def test_the_last_compilation_in_this_clone_did_not_fail() -> None:
+    """A failure is only a warning for those who install Tandem; a change that causes one must not pass the tests."""
+    log = ROOT / "build" / "mypyc" / "compile.log"
+    assert not log.exists(), log.read_text()
 
 
 def test_a_damaged_stamp_counts_as_none(tree: Path) -> None:
