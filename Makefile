@@ -1,10 +1,11 @@
-# Everything a contributor runs. Each target sets up what it needs, on a machine with Python >= 3.11, git and make.
+# Everything a contributor runs. Each target sets up what it needs, on a machine with Python >= 3.11, git and make, and
+# installs nothing outside this folder; only `make peers` installs packages of the system.
 #
-#   PYTHON=python3.12 make setup    another Python
-#   TANDEM_PURE=1 make setup        the interpreted form of tandem.amqp, although a C compiler is there
+#   PYTHON=python3.12 make setup    use another Python
+#   TANDEM_PURE=1 make setup        keep the core interpreted although a C compiler is at hand
 
-SHELL := /bin/bash
-.SHELLFLAGS := -euo pipefail -c
+SHELL := /bin/sh
+.SHELLFLAGS := -eu -c
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 
@@ -22,26 +23,25 @@ COMPILE_LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --ge
 # Only what holds Python: mypy takes a folder without any for a mistake.
 CHECKED := $(foreach path,src tests bench tools examples,\
 	$(if $(shell find $(path) -name '*.py' -print -quit 2>/dev/null),$(path))) hatch_build.py
-# The tests of tandem.amqp: run in both forms, and for the coverage of the interpreted one.
-CORE_TESTS := $(wildcard tests/unit tests/spec tests/fuzz) \
-	$(patsubst %,--ignore=tests/unit/test_%.py,packaging readme style tools)
 
-.PHONY: help setup spark check test demo bench fuzz crash drill spark-crash simulate schemathesis coverage coverage-of-mission docs lock peers clean
+.PHONY: help setup spark check test test-quick demo bench fuzz crash drill spark-crash simulate schemathesis coverage coverage-of-mission docs lock peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  \1\t/' | expand -t 24
 
 # --- environment --------------------------------------------------------------------------------------------------
 
-$(VENV)/.stamp-uv: requirements/uv.txt
-	@$(PYTHON) -c 'import sys; v = sys.version_info; v >= (3, 11) or sys.exit(f"Tandem needs Python 3.11 or newer, this is {v[0]}.{v[1]}: PYTHON=python3.11 make setup")'
-	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
+$(VENV)/.stamp-uv: requirements/uv.txt tools/prerequisites.py
+	@$(PYTHON) tools/prerequisites.py
+	@echo 'tandem: making the environment in $(VENV)'
+	@$(PYTHON) -m venv $(VENV)
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/uv.txt
 	@touch $@
 
 $(VENV)/.stamp-dev: $(VENV)/.stamp-uv requirements/dev.txt pyproject.toml hatch_build.py
-	$(UV_INSTALL) --require-hashes -r requirements/dev.txt
-	$(UV_INSTALL) --no-build-isolation --no-deps --editable .
+	@echo 'tandem: installing the broker and its tools (100 MB)'
+	@$(UV_INSTALL) --require-hashes -r requirements/dev.txt
+	@$(UV_INSTALL) --no-build-isolation --no-deps --editable .
 	@touch $@
 
 # Where atheris has no wheel, the engine in tests/fuzz/mutate.py takes its place.
@@ -49,9 +49,10 @@ $(VENV)/.stamp-fuzz: $(VENV)/.stamp-dev requirements/fuzz.txt
 	$(UV_INSTALL) --require-hashes -r requirements/fuzz.txt || echo 'no atheris here: fuzzing goes on without coverage guidance'
 	@touch $@
 
-# Half a gigabyte: what the tests, the demo and the benchmark of the data pipeline need.
+# What the tests, the demo and the benchmark of the data pipeline need.
 $(VENV)/.stamp-spark: $(VENV)/.stamp-dev requirements/spark.txt
-	$(UV_INSTALL) --require-hashes -r requirements/spark.txt
+	@echo 'tandem: installing Spark (500 MB)'
+	@$(UV_INSTALL) --require-hashes -r requirements/spark.txt
 	@touch $@
 
 setup: $(VENV)/.stamp-dev ## make .venv with tandem in it, compiled where a C compiler is at hand
@@ -59,7 +60,7 @@ setup: $(VENV)/.stamp-dev ## make .venv with tandem in it, compiled where a C co
 
 spark: setup $(VENV)/.stamp-spark ## add what the data pipeline on Spark needs to .venv
 
-peers: $(VENV)/.stamp-dev ## build the foreign AMQP stacks that the interop tests and benchmarks talk to
+peers: $(VENV)/.stamp-dev ## install the foreign stacks that tests and benchmarks compare with: Node, RabbitMQ, Qpid Proton (uses apt)
 	bash tools/peers.sh
 
 # --- checks -------------------------------------------------------------------------------------------------------
@@ -74,46 +75,15 @@ check: setup $(VENV)/.stamp-spark ## format, lint, types, layers, generated docs
 	$(PY) -m tests.sim.canaries --check
 	$(PY) -m tools.generate_sync --check
 
-# Three groups at a time on two cores: most of them wait for long, for the official SDKs, for child processes, for Spark.
-# The long ones come first, and whatever has no group of its own is in `rest`.
-TEST_GROUPS := spark rest sdks outages commands coverage interpreted
-SPARK_TESTS := $(wildcard tests/spark)
-SDK_TESTS := $(wildcard tests/compat)
-OUTAGE_TESTS := $(wildcard tests/crash tests/drill tests/load tests/pairing)
-COMMAND_TESTS := $(wildcard tests/cli tests/client tests/management tests/security tests/testing)
-GROUPED_TESTS := $(SPARK_TESTS) $(SDK_TESTS) $(OUTAGE_TESTS) $(COMMAND_TESTS)
+test: ## run all tests, those of the core in both forms; ends with one summary
+	@$(MAKE) --no-print-directory -j2 setup $(VENV)/.stamp-spark
+	@$(PY) -m tools.run_tests
 
-test: setup peers $(VENV)/.stamp-spark ## all tests, and those of tandem.amqp again in the interpreted form, with their coverage
-	@mkdir -p build; printf '%s\n' $(TEST_GROUPS) | xargs -P 3 -I GROUP bash -c '\
-		echo "tests of GROUP: begun"; status=0; log=build/test-GROUP.log; \
-		$(MAKE) --no-print-directory test-GROUP > $$log 2>&1 || status=1; \
-		echo "tests of GROUP: after $$SECONDS s"; cat $$log; exit $$status'
+test-quick: setup ## a choice of tests that answers in 90 seconds
+	@$(PY) -m tools.run_tests --quick
 
-.PHONY: $(TEST_GROUPS:%=test-%)
-test-spark:
-	@$(PY) -m pytest -q $(SPARK_TESTS)
-
-test-sdks:
-	@$(PY) -m pytest -q $(SDK_TESTS)
-
-test-outages:
-	@$(PY) -m pytest -q $(OUTAGE_TESTS)
-
-test-commands:
-	@$(PY) -m pytest -q $(COMMAND_TESTS)
-
-test-rest:
-	@$(PY) -m pytest -q tests $(GROUPED_TESTS:%=--ignore=%)
-
-test-interpreted:
-	@TANDEM_PURE=1 $(PY) -m pytest -q -m 'hypothesis or exhaustive' $(CORE_TESTS)
-
-test-coverage: coverage
-
-# Property tests are not traced: they would take most of the time, and coverage must not hang on what they happen to draw.
 coverage: $(VENV)/.stamp-dev ## branch coverage of tandem.amqp by its plain tests, which must be 100 %
-	TANDEM_PURE=1 $(BIN)/coverage run -m pytest -q -m 'not hypothesis and not exhaustive' $(CORE_TESTS)
-	$(BIN)/coverage report
+	@$(PY) -m tools.run_tests coverage
 
 coverage-of-mission: $(VENV)/.stamp-dev ## the lines of docs/mission.md that no test names
 	@$(PY) -m tools.coverage_of_mission
@@ -136,7 +106,8 @@ simulate: setup ## run the engine on a simulated clock, disk and network, from N
 
 # --- to look at ---------------------------------------------------------------------------------------------------
 
-demo: setup $(VENV)/.stamp-spark ## a broker killed under the official SDK, a primary namespace killed under a paired client; every message accounted for
+demo: $(VENV)/.stamp-dev $(VENV)/.stamp-spark ## kill a broker and a primary namespace under load, account for every message, report with Spark
+	@$(PY) -m tools.compile_core --discard-stale
 	$(PY) examples/kill_and_recover.py
 	rm -rf build/demo
 	$(BIN)/tandem drill --keep build/demo

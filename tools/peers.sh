@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Make the foreign AMQP 1.0 stacks ready that the interop tests, the compat tests and the benchmarks talk to:
+# Install the foreign AMQP 1.0 stacks that the interop tests, the compat tests and the benchmarks talk to:
 #
 #   proton              python-qpid-proton, built from source into .venv-peers
 #   rhea                the npm package, in tests/interop/peers/node_modules
@@ -7,9 +7,10 @@
 #   rabbitmq            the broker, from the system's packages
 #   amqp-load           our load generator on Qpid Proton C++, in build/amqp_load
 #
+# Packages of the system are installed with apt-get, as root or through sudo; nothing else in this repository does that.
 # One line per peer says "ready" or why it is not; the same sentence is kept in build/peers/NAME.status, where the tests
 # that then skip find their reason. A missing peer is never an error: nobody should need a compiler, npm or Erlang to
-# work on Tandem. What is there already is left alone, so that a second run takes no time.
+# work on Tandem. A second run leaves alone what the first one installed, and takes no time.
 
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.." || exit 1
@@ -19,8 +20,9 @@ readonly venv=.venv-peers
 readonly rabbitmq_server=/usr/lib/rabbitmq/bin/rabbitmq-server
 readonly proton_header=/usr/include/proton/container.hpp
 
-# A build that hangs (a registry out of reach, a lock held) must not hang `make test` with it.
+# A build that hangs (a registry out of reach, a lock held) must not hang the whole run.
 readonly step_limit_s=600
+readonly policy=/usr/sbin/policy-rc.d
 
 has() { command -v "$1" >/dev/null 2>&1; }
 
@@ -56,9 +58,10 @@ missing_packages() {
     if [[ $python == /usr/bin/python3.* && ! -e /usr/include/${python##*/}/Python.h ]]; then echo "${python##*/}-dev"; fi
 }
 
+root=() # the command in front of those that need root
 install_packages() {
     has apt-get || return
-    local packages package root=()
+    local packages package
     mapfile -t packages < <(missing_packages)
     ((${#packages[@]})) || return
     if ((EUID != 0)); then
@@ -67,11 +70,30 @@ install_packages() {
     fi
     echo "peers: installing ${packages[*]}"
     logged apt.log "${root[@]}" apt-get update
+    keep_services_down
     # One by one: a package that this release does not have must not keep the others away.
     for package in "${packages[@]}"; do
         logged apt.log "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends \
             -o DPkg::Lock::Timeout=120 "$package"
     done
+    let_services_start
+    # Nor after the next boot: the tests start a RabbitMQ of their own, on a free port.
+    if [[ " ${packages[*]} " == *" rabbitmq-server "* ]] && has systemctl; then
+        logged apt.log "${root[@]}" systemctl disable rabbitmq-server epmd
+    fi
+}
+
+# Debian starts a service when its package is installed. A RabbitMQ on port 5672 would stand in the way of Tandem itself.
+keep_services_down() {
+    [[ -e $policy ]] && return
+    trap let_services_start EXIT
+    printf '#!/bin/sh\nexit 101\n' | "${root[@]}" tee "$policy" >/dev/null && "${root[@]}" chmod 755 "$policy"
+}
+
+let_services_start() {
+    [[ -z $(trap -p EXIT) ]] && return
+    trap - EXIT
+    "${root[@]}" rm -f "$policy"
 }
 
 # --- the peers ------------------------------------------------------------------------------------------------------

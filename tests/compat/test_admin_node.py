@@ -14,10 +14,10 @@ import pytest
 
 from tandem.testing import Broker
 from tests.compat.admin import admin_connection_string, new_name
-from tests.compat.test_node_sdk import FOLDER, _require_node
+from tests.interop.peers.available import NODE_SDK_FOLDER, require_node_sdk
 from tests.markers import mission
 
-FEATURES: Final[dict[str, str]] = json.loads((FOLDER / "admin_features.json").read_text(encoding="utf-8"))
+FEATURES: Final[dict[str, str]] = json.loads((NODE_SDK_FOLDER / "admin_features.json").read_text(encoding="utf-8"))
 
 # Seconds. The program takes about five.
 LIMIT_S: Final = 90.0
@@ -25,7 +25,7 @@ LIMIT_S: Final = 90.0
 
 @pytest.fixture(scope="module")
 def reports(broker: Broker) -> dict[str, dict[str, Any]]:
-    node = _require_node()
+    node = require_node_sdk()
     prefix = new_name("js")
     for number in range(250):
         broker.create_queue(f"{prefix}-many-{number:03}")
@@ -35,7 +35,7 @@ def reports(broker: Broker) -> dict[str, dict[str, Any]]:
     ]
     run = subprocess.run(
         [node, "admin.mjs", *addresses, prefix],
-        cwd=FOLDER,
+        cwd=NODE_SDK_FOLDER,
         env={**os.environ, "NODE_EXTRA_CA_CERTS": str(broker.ca_path)},
         capture_output=True,
         text=True,

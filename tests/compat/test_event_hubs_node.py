@@ -15,10 +15,10 @@ import pytest
 
 from tandem.testing import Broker
 from tests.compat.admin import new_name
-from tests.compat.test_node_sdk import FOLDER, _require_node
+from tests.interop.peers.available import NODE_SDK_FOLDER, require_node_sdk
 from tests.markers import mission
 
-FEATURES: Final[dict[str, str]] = json.loads((FOLDER / "hub_features.json").read_text(encoding="utf-8"))
+FEATURES: Final[dict[str, str]] = json.loads((NODE_SDK_FOLDER / "hub_features.json").read_text(encoding="utf-8"))
 # Over a WebSocket only what differs there: how much is sent at once, and links that come and go.
 WEBSOCKET_FEATURES: Final = ("send-and-read", "batch", "runtime-information", "owner-level", "too-large", "many-events")
 VISITS: Final = {"tcp": tuple(FEATURES), "websocket": WEBSOCKET_FEATURES}
@@ -39,7 +39,7 @@ def _visit(node: str, broker: Broker, transport: str) -> Reports:
     )
     run = subprocess.run(
         [node, "hubs.mjs", address, json.dumps(hubs), transport],
-        cwd=FOLDER,
+        cwd=NODE_SDK_FOLDER,
         env={**os.environ, "NODE_EXTRA_CA_CERTS": str(broker.ca_path)},
         capture_output=True,
         text=True,
@@ -52,7 +52,7 @@ def _visit(node: str, broker: Broker, transport: str) -> Reports:
 
 @pytest.fixture(scope="module")
 def visits(broker: Broker) -> dict[str, Reports]:
-    node = _require_node()
+    node = require_node_sdk()
     with ThreadPoolExecutor(len(VISITS)) as threads:
         reports = list(threads.map(lambda transport: _visit(node, broker, transport), VISITS))
     return dict(zip(VISITS, reports, strict=True))

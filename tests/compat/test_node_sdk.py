@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -19,12 +18,10 @@ from typing import Any, Final
 import pytest
 
 from tandem.testing import Broker
+from tests.interop.peers.available import NODE_SDK_FOLDER, require_node_sdk
 from tests.markers import mission
 
-FOLDER: Final = Path(__file__).resolve().parent / "node"
-# Where tools/peers.sh leaves its sentence about the SDK.
-STATUS: Final = Path(__file__).resolve().parents[2] / "build" / "peers" / "azure-service-bus.status"
-FEATURES: Final[dict[str, dict[str, Any]]] = json.loads((FOLDER / "features.json").read_text(encoding="utf-8"))
+FEATURES: Final[dict[str, dict[str, Any]]] = json.loads((NODE_SDK_FOLDER / "features.json").read_text(encoding="utf-8"))
 FEATURES_OF_TOPICS: Final = {name: feature for name, feature in FEATURES.items() if "subscriptions" in feature}
 FEATURES_OF_QUEUES: Final = {name: feature for name, feature in FEATURES.items() if name not in FEATURES_OF_TOPICS}
 TRANSPORTS: Final = ("tcp", "tls", "websocket")
@@ -47,16 +44,6 @@ class Tour:
         assert report["ok"], f"{report['surprise']}\n--- the SDK's log ---\n{log}"
 
 
-def _require_node() -> str:
-    node = shutil.which("node")
-    if node is None:
-        pytest.skip("node is not installed")
-    if not (FOLDER / "node_modules" / "@azure" / "service-bus").is_dir():
-        status = STATUS.read_text(encoding="utf-8").strip() if STATUS.exists() else "never installed"
-        pytest.fail(f"@azure/service-bus is not in {FOLDER}: {status} (make peers)")
-    return node
-
-
 def _queues(broker: Broker, transport: str) -> dict[str, str]:
     """A queue or a topic for each feature. The slash in the name is one more thing that has to work."""
     queues = {feature: f"{transport}/{feature}" for feature in FEATURES}
@@ -69,16 +56,16 @@ def _queues(broker: Broker, transport: str) -> dict[str, str]:
     return queues
 
 
-def _tour(node: str, broker: Broker, transport: str) -> Tour:
+def _tour(node: Path, broker: Broker, transport: str) -> Tour:
     # TLS wants a name: an address is nothing that a client may ask for in its first message.
     address = (
         broker.connection_string if transport == "tcp" else broker.connection_string.replace("127.0.0.1", "localhost")
     )
-    command = [node, "tour.mjs", "--keep-going", address, json.dumps(_queues(broker, transport)), transport]
+    command = [str(node), "tour.mjs", "--keep-going", address, json.dumps(_queues(broker, transport)), transport]
     environment = {**os.environ, "NODE_EXTRA_CA_CERTS": str(broker.ca_path)}
     try:
         run = subprocess.run(
-            command, cwd=FOLDER, env=environment, capture_output=True, timeout=TOUR_LIMIT_S, check=False
+            command, cwd=NODE_SDK_FOLDER, env=environment, capture_output=True, timeout=TOUR_LIMIT_S, check=False
         )
         output, errors, end = run.stdout, run.stderr, f"it ended with exit code {run.returncode}"
     except subprocess.TimeoutExpired as expired:
@@ -92,7 +79,7 @@ def _tour(node: str, broker: Broker, transport: str) -> Tour:
 @pytest.fixture(scope="module")
 def tours(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tour]:
     """One tour over each transport, all at once and against one broker: most of their time is spent waiting."""
-    node = _require_node()
+    node = require_node_sdk()
     with Broker(tmp_path_factory.mktemp("node-sdk")) as broker, ThreadPoolExecutor(len(TRANSPORTS)) as threads:
         return dict(
             zip(TRANSPORTS, threads.map(lambda transport: _tour(node, broker, transport), TRANSPORTS), strict=True)

@@ -1,4 +1,4 @@
-"""Which foreign stacks this machine has. A test that needs one it has not is skipped, with the reason.
+"""The foreign stacks that this machine has. A test that needs another one is skipped, with the reason.
 
 `make peers` builds them and leaves one sentence about each in build/peers/.
 """
@@ -17,6 +17,8 @@ ROOT: Final = Path(__file__).resolve().parents[3]
 PEERS_FOLDER: Final = Path(__file__).resolve().parent
 PROTON_PYTHON: Final = ROOT / ".venv-peers" / "bin" / "python"
 NODE_MODULES: Final = PEERS_FOLDER / "node_modules"
+# The official JavaScript SDK, for the tests in tests/compat.
+NODE_SDK_FOLDER: Final = ROOT / "tests" / "compat" / "node"
 # The script of the broker itself: the one in /usr/sbin insists on the user rabbitmq and on the folders of the system.
 RABBITMQ_SERVER: Final = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 AMQP_LOAD: Final = ROOT / "build" / "amqp_load"
@@ -42,6 +44,14 @@ def require_node() -> Node:
     if executable is None or not _is_ready("rhea") or not (NODE_MODULES / "rhea").is_dir():
         _skip("rhea")
     return Node(Path(executable), NODE_MODULES)
+
+
+def require_node_sdk() -> Path:
+    """Node.js with the official JavaScript SDK."""
+    executable = shutil.which("node")
+    if executable is None or not (NODE_SDK_FOLDER / "node_modules" / "@azure" / "service-bus").is_dir():
+        _skip("azure-service-bus")
+    return Path(executable)
 
 
 def require_proton_client() -> list[str | Path]:
@@ -72,7 +82,7 @@ def _status(peer: str) -> str:
     try:
         return (ROOT / "build" / "peers" / f"{peer}.status").read_text(encoding="utf-8").strip()
     except FileNotFoundError:
-        return "not available: never built"
+        return "not available: not installed"
 
 
 def _is_ready(peer: str) -> bool:
@@ -83,4 +93,4 @@ def _skip(peer: str) -> NoReturn:
     status = _status(peer)
     # Ready when it was built, and gone since.
     reason = "not available: removed since it was built" if status == "ready" else status
-    pytest.skip(f"{peer}: {reason} (make peers)")
+    pytest.skip(f"{peer}: {reason}; `make peers` installs it")

@@ -1,0 +1,326 @@
+"""Run the test suite in groups, several at a time, and end with one summary: `python -m tools.run_tests`.
+
+    python -m tools.run_tests                 everything: `make test`
+    python -m tools.run_tests --quick         an answer in 90 seconds: `make test-quick`
+    python -m tools.run_tests sdks spark      these groups only
+    python -m tools.run_tests --seed 7        the same order and the same random numbers as another run
+
+A terminal shows one line of progress that changes; a log file gets a line every half minute. Each group writes what
+pytest prints to build/test/GROUP.log.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import secrets
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, TextIO
+
+from tools.test_record import RECORD_VARIABLE
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+LOGS: Final = Path("build", "test")
+
+# Most groups wait for long: for the official SDKs, for child processes, for Spark. Three fill two cores.
+LANES: Final = 3
+POLL_S: Final = 0.2
+# Seconds between two lines of progress where no terminal can show a line that changes.
+PROGRESS_INTERVAL_S: Final = 30.0
+# Seconds that a group has to end after SIGINT before it is killed.
+GRACE_S: Final = 20.0
+
+# The tests of the compiled core: run in both forms. The files named here test the repository, not the core.
+CORE_TESTS: Final = (
+    "tests/unit",
+    "tests/spec",
+    "tests/fuzz",
+    *(f"--ignore=tests/unit/test_{name}.py" for name in ("packaging", "readme", "run_tests", "style", "tools")),
+)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Tests that one pytest process runs."""
+
+    name: str
+    arguments: tuple[str, ...]
+    # True for the interpreted form of the core.
+    is_pure: bool = False
+    # True to measure branch coverage of tandem.amqp and to demand all of it.
+    is_traced: bool = False
+
+    def environment(self) -> dict[str, str]:
+        return {"TANDEM_PURE": "1"} if self.is_pure else {}
+
+
+GROUP_FOLDERS: Final = {
+    "spark": ("spark",),
+    "sdks": ("compat",),
+    "outages": ("crash", "drill", "load", "pairing"),
+    "commands": ("cli", "client", "management", "security", "testing"),
+}
+GROUPED: Final = [folder for folders in GROUP_FOLDERS.values() for folder in folders]
+# The long groups come first, and a folder without a group of its own is in `rest`.
+GROUPS: Final = (
+    Group("spark", ("tests/spark",)),
+    Group("rest", ("tests", *(f"--ignore=tests/{folder}" for folder in GROUPED))),
+    *(Group(name, tuple(f"tests/{f}" for f in folders)) for name, folders in GROUP_FOLDERS.items() if name != "spark"),
+    # Property tests are not traced: they would take most of the time, and coverage must not depend on what they draw.
+    Group("coverage", ("-m", "not hypothesis and not exhaustive", *CORE_TESTS), is_pure=True, is_traced=True),
+    Group("interpreted", ("-m", "hypothesis or exhaustive", *CORE_TESTS), is_pure=True),
+)
+
+# Without brokers in child processes, foreign SDKs and Spark, and without the tests that take seconds each.
+QUICK_GROUPS: Final = (
+    Group("core", ("-m", "not exhaustive", "tests/unit", "tests/spec", "tests/rules", "tests/cost")),
+    Group("broker", ("tests/server", "tests/management", "tests/store", "tests/client")),
+)
+
+
+@dataclass
+class Result:
+    """The outcome of one test."""
+
+    test: str
+    outcome: str
+    seconds: float
+    text: str = ""
+
+
+@dataclass
+class Run:
+    """One group under way, or finished."""
+
+    group: Group
+    seed: int
+    process: subprocess.Popen[bytes] | None = None
+    started_at: float = 0.0
+    seconds: float = 0.0
+    exit_status: int | None = None
+    collected: int | None = None
+    results: list[Result] = field(default_factory=list)
+    _unread_from: int = 0
+
+    @property
+    def log(self) -> Path:
+        return LOGS / f"{self.group.name}.log"
+
+    @property
+    def record(self) -> Path:
+        return LOGS / f"{self.group.name}.jsonl"
+
+    def count(self, outcome: str) -> int:
+        return sum(result.outcome == outcome for result in self.results)
+
+    @property
+    def failures(self) -> list[Result]:
+        """Return the failed tests; a group that failed without one, as a failure of its own."""
+        failed = [result for result in self.results if result.outcome == "failed"]
+        if not failed and self.exit_status:
+            text = f"{_tail(self.log)}\npytest exited with {self.exit_status}; its output is in {self.log}"
+            failed = [Result("", "failed", 0.0, text)]
+        return failed
+
+    def command(self, test: str = "") -> list[str]:
+        """Return the command that runs the group, or one test of it, with the seed of this run."""
+        pytest = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            f"--randomly-seed={self.seed}",
+            f"--hypothesis-seed={self.seed}",
+        ]
+        if self.group.is_traced and not test:
+            pytest[1:1] = ["-m", "coverage", "run"]
+        return [*pytest, *((test,) if test else self.group.arguments)]
+
+    def repeat(self, test: str) -> str:
+        """Return a line for a shell that repeats exactly this test."""
+        program, *arguments = self.command(test)
+        with contextlib.suppress(ValueError):
+            program = str(Path(program).relative_to(ROOT))
+        variables = [f"{name}={value}" for name, value in self.group.environment().items()]
+        return shlex.join([*variables, program, *arguments])
+
+    def start(self) -> None:
+        self.started_at = time.monotonic()
+        self.record.unlink(missing_ok=True)
+        environment = {**os.environ, **self.group.environment(), RECORD_VARIABLE: str(self.record.resolve())}
+        command = [*self.command(), "-p", "tools.test_record"]
+        if self.group.is_traced:
+            command = ["sh", "-c", f'{shlex.join(command)} && "$0" -m coverage report', sys.executable]
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )  # fmt: skip
+
+    def poll(self) -> bool:
+        """Read what was recorded since the last call. Return True once the group has ended."""
+        assert self.process is not None
+        self.exit_status = self.process.poll()
+        self.seconds = time.monotonic() - self.started_at
+        for line in self._new_lines():
+            if "collected" in line:
+                self.collected = line["collected"]
+            else:
+                self.results.append(Result(**line))
+        return self.exit_status is not None
+
+    def _new_lines(self) -> Iterator[dict[str, Any]]:
+        with contextlib.suppress(FileNotFoundError), self.record.open("rb") as record:
+            record.seek(self._unread_from)
+            for line in record:
+                if not line.endswith(b"\n"):
+                    return
+                self._unread_from += len(line)
+                yield json.loads(line)
+
+    def stop(self) -> None:
+        """End the group and every process that it started."""
+        if self.process is None or self.process.poll() is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(GRACE_S)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+
+
+class Display:
+    """Progress and results, on a terminal or in a log."""
+
+    def __init__(self, output: TextIO) -> None:
+        self._output = output
+        self._is_terminal = output.isatty()
+        self._started_at = time.monotonic()
+        self._shown_at = self._started_at
+
+    def line(self, text: str = "") -> None:
+        if self._is_terminal:
+            self._output.write("\r\x1b[K")
+        self._output.write(text + "\n")
+        self._output.flush()
+
+    def progress(self, runs: Sequence[Run]) -> None:
+        """Show how far the groups are that run now."""
+        now = time.monotonic()
+        if not self._is_terminal and now - self._shown_at < PROGRESS_INTERVAL_S:
+            return
+        self._shown_at = now
+        parts = [f"{run.group.name} {len(run.results)}/{run.collected or '?'}" for run in runs]
+        text = f"{_clock(now - self._started_at)}  {'   '.join(parts)}"
+        if self._is_terminal:
+            width = shutil.get_terminal_size().columns - 1
+            self._output.write(f"\r\x1b[K{text[:width]}")
+            self._output.flush()
+        else:
+            self.line(text)
+
+    def ended(self, run: Run) -> None:
+        verdict = "failed" if run.failures else "passed"
+        self.line(f"{run.group.name}: {verdict}, {len(run.results)} tests in {_clock(run.seconds)}")
+
+    def summary(self, runs: Sequence[Run], seconds: float) -> None:
+        """Print failures with the commands that repeat them, reasons of skips, the table and the total."""
+        for run in runs:
+            for failure in run.failures:
+                self.line()
+                self.line(f"FAILED {run.group.name}: {failure.test or 'the group as a whole'}")
+                self.line(failure.text)
+                self.line(f"Repeat it with:\n  {run.repeat(failure.test)}")
+        self.line()
+        self.line(f"{'group':<12} {'passed':>7} {'failed':>7} {'skipped':>7} {'time':>8}")
+        for run in runs:
+            counts = f"{run.count('passed'):>7} {len(run.failures):>7} {run.count('skipped'):>7}"
+            self.line(f"{run.group.name:<12} {counts} {_clock(run.seconds):>8}")
+            reasons = Counter(result.text for result in run.results if result.outcome == "skipped")
+            for reason, count in reasons.most_common():
+                self.line(f"    {count} skipped: {reason}")
+        passed, failed, skipped = (
+            sum(counts)
+            for counts in zip(
+                *((run.count("passed"), len(run.failures), run.count("skipped")) for run in runs), strict=True
+            )
+        )
+        self.line(f"in {_clock(seconds)}, seed {runs[0].seed}, logs in {LOGS}/")
+        self.line(f"{passed} passed, {failed} failed, {skipped} skipped")
+
+
+def run_groups(groups: Sequence[Group], seed: int, lanes: int, display: Display) -> list[Run]:
+    """Run the groups, `lanes` at a time. Return them in the order given."""
+    runs = [Run(group, seed) for group in groups]
+    waiting, active = list(runs), list[Run]()
+    try:
+        while waiting or active:
+            while waiting and len(active) < lanes:
+                active.append(waiting.pop(0))
+                active[-1].start()
+            time.sleep(POLL_S)
+            display.progress(active)
+            for run in list(active):
+                known = len(run.results)
+                is_over = run.poll()
+                for result in run.results[known:]:
+                    if result.outcome == "failed":
+                        display.line(f"FAILED {run.group.name}: {result.test}")
+                if is_over:
+                    active.remove(run)
+                    display.ended(run)
+    finally:
+        for run in active:
+            run.stop()
+    return runs
+
+
+def _tail(path: Path, lines: int = 40) -> str:
+    return "\n".join(path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.run_tests", description="Run the tests in groups.")
+    names = [group.name for group in GROUPS]
+    parser.add_argument("group", nargs="*", help=f"run these groups only: {', '.join(names)}")
+    parser.add_argument("--quick", action="store_true", help="a choice of tests that takes at most 90 seconds")
+    parser.add_argument("--seed", type=int, help="order and random numbers of the tests; a new one by default")
+    parser.add_argument("--lanes", type=int, default=LANES, help="groups that run at the same time (%(default)s)")
+    options = parser.parse_args(arguments)
+    if unknown := set(options.group) - set(names):
+        parser.error(f"unknown group {', '.join(sorted(unknown))}; the groups are {', '.join(names)}")
+
+    os.chdir(ROOT)
+    LOGS.mkdir(parents=True, exist_ok=True)
+    groups = QUICK_GROUPS if options.quick else [g for g in GROUPS if not options.group or g.name in options.group]
+    seed = secrets.randbelow(2**32) if options.seed is None else options.seed
+    display = Display(sys.stdout)
+    display.line(f"{len(groups)} groups of tests, {min(options.lanes, len(groups))} at a time, seed {seed}")
+    started_at = time.monotonic()
+    runs = run_groups(groups, seed, options.lanes, display)
+    display.summary(runs, time.monotonic() - started_at)
+    return 1 if any(run.failures for run in runs) else 0
+
+
+if __name__ == "__main__":
+    try:
+        raise SystemExit(main())
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
