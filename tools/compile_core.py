@@ -174,7 +174,7 @@ def compile_into(root: Path, output_root: Path, work_folder: Path, environ: Mapp
         work_folder=str(work_folder / "c"),
         object_folder=shared_folder or str(work_folder / "objects"),
         keeps_objects=bool(shared_folder),
-        groups={name: [str(path) for path in paths] for name, paths in groups.items()},
+        groups={name: [str(path.relative_to(root / "src")) for path in paths] for name, paths in groups.items()},
     )
     module_count = sum(map(len, groups.values()))
     log = work_folder / "compile.log"

@@ -48,7 +48,7 @@ REASON_NO_COMPILER: Final = "no C compiler with Python's header files was found"
 
 @dataclass(frozen=True)
 class Plan:
-    """The modules to compile and the folders to use. All paths are absolute."""
+    """The modules to compile and the folders to use, by their absolute paths."""
 
     source_root: str
     # Receives the shared objects, laid out like the source root.
@@ -59,7 +59,8 @@ class Plan:
     object_folder: str
     # True to keep objects that this build did not use: another build may share the folder.
     keeps_objects: bool
-    # Name of a group to its modules. A group becomes one library; only calls between groups go through a table.
+    # Name of a group to its modules, relative to the source root: tracebacks show these names, and a wheel must not
+    # hold paths of the machine that built it. A group becomes one library.
     groups: dict[str, list[str]]
 
     def write(self, path: Path) -> None:
@@ -138,7 +139,7 @@ def generate_c(plan: Plan) -> list[Any]:
     from mypyc.build import mypycify
 
     paths = [path for group in plan.groups.values() for path in group]
-    os.environ["MYPYPATH"] = plan.source_root
+    os.environ["MYPYPATH"] = "."
     os.chdir(plan.source_root)
     extensions: list[Any] = mypycify(
         [*MYPY_OPTIONS, *paths],
