@@ -101,12 +101,7 @@ class Visit:
             seconds = time.monotonic() - started
             output.seek(0)
             printed = output.read().decode()
-        if status is None or seconds > limit:
-            return printed, f"took {seconds:.0f} s, at most {limit} s are allowed"
-        if status != 0:
-            tail = "\n".join((printed + log.read_text()).splitlines()[-25:])
-            return printed, f"exit status {status}\n{tail}"
-        return printed, None
+        return printed, failure_of(status, seconds, limit, printed + log.read_text())
 
     def start(self, command: str) -> tuple[str, str | None]:
         """Start a command in the background, and wait for its first line."""
@@ -144,6 +139,15 @@ class Visit:
         return subprocess.Popen(
             program, cwd=self.clone, env=self._environment, stdout=output, stderr=errors, start_new_session=True
         )
+
+
+def failure_of(status: int | None, seconds: float, limit: int, log: str) -> str | None:
+    """Say what was wrong with a command that has ended, or was killed (status None)."""
+    if status is None or seconds > limit:
+        return f"took {seconds:.0f} s, at most {limit} s are allowed"
+    if status != 0:
+        return f"exit status {status}\n" + "\n".join(log.splitlines()[-25:])
+    return None
 
 
 def _environment(folder: Path) -> dict[str, str]:
