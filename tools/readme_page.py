@@ -118,7 +118,7 @@ HelpOf = Callable[[tuple[str, ...]], str]
 
 def static_errors(root: Path, page: Page, targets: set[str], help_of: HelpOf) -> list[str]:
     """Everything on the page that does not exist, as `line N: ...`."""
-    checks = (_broken_links(root, page), _missing_paths(root, page), _misplaced_limits(page), _broken_python(page))
+    checks = (broken_links(root, page), _missing_paths(root, page), _misplaced_limits(page), _broken_python(page))
     named = list(named_programs(page))
     errors = [error for check in checks for error in check]
     errors += _unknown_targets(named, targets)
@@ -126,11 +126,12 @@ def static_errors(root: Path, page: Page, targets: set[str], help_of: HelpOf) ->
     return errors
 
 
-def _broken_links(root: Path, page: Page) -> Iterator[str]:
+def broken_links(folder: Path, page: Page) -> Iterator[str]:
+    """Find links to files and headings that do not exist. `folder` is the one that the page is in."""
     for number, line in page.prose:
         for link in _LINK.findall(line):
             path, _, anchor = link.partition("#")
-            target = root / path
+            target = folder / path
             if "://" in link:
                 continue
             if path and not target.exists():

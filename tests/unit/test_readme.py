@@ -1,4 +1,4 @@
-"""The README, and the page of the AMQP library: what they name exists, and their examples run."""
+"""The README: what it names exists, and its example runs. The same for CONTRIBUTING.md and the AMQP library's page."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ import pytest
 from typer.testing import CliRunner
 
 from tandem.testing import Broker
-from tools.readme_page import Page, limit_s, matches, static_errors, targets_of_make
+from tools.readme_page import Page, broken_links, limit_s, matches, static_errors, targets_of_make
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 README: Final = Page.parse((ROOT / "README.md").read_text(encoding="utf-8"))
+PAGES: Final = sorted(
+    path for pattern in ("*.md", "docs/**/*.md", "packaging/*.md", "examples/**/*.md") for path in ROOT.glob(pattern)
+)
 LIBRARY: Final = Page.parse((ROOT / "docs" / "howto" / "use-the-amqp-library.md").read_text(encoding="utf-8"))
 
 
@@ -39,8 +42,15 @@ def errors_of(text: str) -> list[str]:
 # --- the README -----------------------------------------------------------------------------------------------------
 
 
-def test_everything_that_the_readme_names_exists() -> None:
-    assert static_errors(ROOT, README, targets_of_make(ROOT), help_of) == []
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md"])
+def test_everything_that_the_page_names_exists(name: str) -> None:
+    page = Page.parse((ROOT / name).read_text(encoding="utf-8"))
+    assert static_errors(ROOT, page, targets_of_make(ROOT), help_of) == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_the_links_of_every_page_lead_somewhere(path: Path) -> None:
+    assert list(broken_links(path.parent, Page.parse(path.read_text(encoding="utf-8")))) == []
 
 
 def test_the_readme_states_how_long_its_commands_take() -> None:
