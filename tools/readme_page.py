@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final
 
 _LIMIT: Final = re.compile(r"at most (\d+) (second|minute)s?")
-_LINK: Final = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+_LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 _INLINE_CODE: Final = re.compile(r"`([^`]+)`")
 _REPOSITORY_PATH: Final = re.compile(r"(?:\.ci|bench|docs|examples|packaging|requirements|src|tests|tools)/[\w./-]*")
 _OPTION: Final = re.compile(r"--[a-z][a-z-]*")
@@ -118,7 +118,13 @@ HelpOf = Callable[[tuple[str, ...]], str]
 
 def static_errors(root: Path, page: Page, targets: set[str], help_of: HelpOf) -> list[str]:
     """Everything on the page that does not exist, as `line N: ...`."""
-    checks = (broken_links(root, page), _missing_paths(root, page), _misplaced_limits(page), _broken_python(page))
+    checks = (
+        broken_links(root, page),
+        _missing_paths(root, page),
+        _broken_inline_code(page),
+        _misplaced_limits(page),
+        _broken_python(page),
+    )
     named = list(named_programs(page))
     errors = [error for check in checks for error in check]
     errors += _unknown_targets(named, targets)
@@ -145,6 +151,13 @@ def _missing_paths(root: Path, page: Page) -> Iterator[str]:
         for word in code.split():
             if _REPOSITORY_PATH.fullmatch(word) and not (root / word).exists():
                 yield f"line {number}: there is no {word}"
+
+
+def _broken_inline_code(page: Page) -> Iterator[str]:
+    """Find inline code that goes on in the next line, where it would escape the other checks."""
+    for number, line in page.prose:
+        if line.count("`") % 2:
+            yield f"line {number}: inline code is broken across lines"
 
 
 def _misplaced_limits(page: Page) -> Iterator[str]:

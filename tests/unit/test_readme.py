@@ -88,6 +88,8 @@ def test_the_connection_string_of_the_readme_is_that_of_a_broker_for_development
         ("[a page](docs/nowhere.md)", "line 1: the link to docs/nowhere.md leads nowhere"),
         ("# Here\n[there](#there)", "line 2: this page has no heading #there"),
         ("[install](README.md#no-such-heading)", "line 1: README.md has no heading #no-such-heading"),
+        ("[a link\nover two lines](docs/nowhere.md)", "line 2: the link to docs/nowhere.md leads nowhere"),
+        ("`make\n", "line 1: inline code is broken across lines"),
         ("`tools/nothing.py`", "line 1: there is no tools/nothing.py"),
         ("`make demo` and `make coffee`", "line 1: make has no target coffee"),
         ("```sh\nTANDEM_PURE=1 make demo && make coffee N=3\n```", "line 2: make has no target coffee"),
