@@ -1,7 +1,7 @@
-"""Write docs/start/first-minutes.md by doing what it tells, or with --check say whether it is out of date.
+"""Write docs/start/first-minutes.md by running its commands; --check reports whether the page is out of date.
 
-Each command of `PAGE` is run against a broker on free ports in a folder of its own, and what it prints is written below
-it. What differs from run to run (ports, times, keys) is replaced by something of the same width.
+Each command of `PAGE` runs against a broker on free ports with a temporary data directory, and its output follows it
+on the page. Ports, times and keys, which differ from run to run, are replaced by text of the same width.
 """
 
 from __future__ import annotations
@@ -26,23 +26,24 @@ TARGET: Final = ROOT / "docs" / "start" / "first-minutes.md"
 # Columns of the terminal for which tables are laid out.
 COLUMNS: Final = 100
 
-# Lines that begin with a dollar are commands of one's own; all others are the page.
+# Lines that begin with a dollar are commands; all other lines are prose.
 PAGE: Final = """\
 <!-- Written by `python -m tools.transcript`, which runs all of this: change that, not this page. -->
 
 # First minutes
 
-A broker, a queue, a few messages: what you type, and what comes back. After `make setup` the command is
-`.venv/bin/tandem`.
+Start a broker, send and receive messages, handle a dead letter and filter a topic, all from the command line. Every
+command is shown with what it prints. After `make setup` the command is `.venv/bin/tandem`.
 
 ## Start a broker
 
-`--dev` uses the key of the official emulator, which everybody knows: for development only.
+`--dev` selects the well-known key of the official emulator, so use it for development only.
 
 $ tandem serve --dev &
 
-Both ports speak AMQP, TLS, HTTP and WebSocket, and everything is kept in `./tandem-data`. Commands find a broker that
-was started like this by themselves; for another one, `TANDEM_CONNECTION_STRING` says where it is, and with which key.
+Both ports speak AMQP, TLS, HTTP and WebSocket, and the broker keeps its data in `./tandem-data`. Commands find a
+broker on this machine that was started like this. For any other broker, put its connection string into
+`TANDEM_CONNECTION_STRING`.
 
 ## Send and receive
 
@@ -52,15 +53,15 @@ $ tandem send orders "a lamp" --message-id order-2 --property amount:int=80
 $ tandem peek orders
 $ tandem receive orders
 
-The message was printed, and then completed: it is gone. `--abandon` gives it back instead, `--json` prints one object
-to a line for scripts, and `--body-only` nothing but the body, to pipe it on. Whatever a body holds, it cannot drive
-your terminal.
+`receive` prints a message and then completes it, which removes it from the queue. `--abandon` returns the message to
+the queue instead. `--json` prints one object per line, for scripts, and `--body-only` prints just the body, for
+pipes. Control characters in a body are escaped before they reach your terminal.
 
 $ tandem queue list
 
 ## When a message cannot be processed
 
-It becomes a dead letter: set aside with the reason, by a receiver or after too many deliveries.
+Such a message becomes a dead letter: it is set aside with a reason, by a receiver or after too many deliveries.
 
 $ tandem receive orders --dead-letter --reason "no lamps left" --body-only
 $ tandem dead-letter list orders
@@ -70,7 +71,8 @@ $ tandem purge orders --yes
 
 ## Topics, subscriptions and rules
 
-Each subscription of a topic gets a copy of the messages that its rules select.
+Each subscription of a topic receives a copy of every message that its rules select. A new subscription has one rule,
+`$Default`, which selects every message.
 
 $ tandem topic create prices
 $ tandem subscription create prices europe
@@ -80,22 +82,22 @@ $ tandem send prices "42.00" --property region=de
 $ tandem send prices "50.00" --property region=us
 $ tandem receive prices/Subscriptions/europe --max 10 --body-only
 
-Why did the second one not come?
+`rule test` explains why the second message did not arrive:
 
 $ tandem rule test --topic prices --property region=us
 
 ## From your programs
 
-The official Azure SDKs take this line as it is:
+The official Azure SDKs accept this connection string as it is:
 
 $ tandem connection-string --dev
 
-Whoever should only send to one queue gets a rule, and so a key, of its own:
+A program that should only send to one queue gets a shared access rule, and with it a key, of its own:
 
 $ tandem key create shop --right Send --entity orders
 
-`tandem --help` lists everything, `tandem COMMAND --help` explains it with examples, and
-`tandem completion bash|zsh|fish` teaches it to your shell. Where to go on: [running a broker](../howto/serve.md),
+`tandem --help` lists every command, and `tandem COMMAND --help` explains one with examples.
+`tandem completion bash|zsh|fish` prints completion for your shell. Next: [running a broker](../howto/serve.md),
 [the command line](../reference/command-line.md).
 """
 
