@@ -201,10 +201,10 @@ def build(plan: Plan, report: Callable[[int, int], None]) -> list[Path]:
 def _object(extension: Any, source: Path, identity: str, folder: Path) -> Object:
     """Name the object file of a C file after a digest of everything that goes into it."""
     flags = [*(flag for flag in extension.extra_compile_args if flag not in UNWANTED_FLAGS), *ADDED_FLAGS]
-    # The runtime of mypyc lies beside the generated files and includes none of them.
-    headers = map(Path, extension.depends if source.name.startswith("__native") else ())
+    # mypyc's runtime lies beside the generated files: it includes none of them, and its version is in the identity.
+    files = [source, *sorted(map(Path, extension.depends if source.name.startswith("__native") else ()))]
     digest = hashlib.sha256("\0".join((identity, *flags)).encode())
-    for path in (source, *sorted(headers)):
+    for path in (path for path in files if path is source or path.name.startswith("__native")):
         content = path.read_bytes()
         digest.update(f"\0{path.name} {len(content)}\0".encode() + content)
     return Object(folder / f"{digest.hexdigest()}.o", source, flags, extension.include_dirs)
