@@ -46,7 +46,10 @@ CORE_TESTS: Final = (
     "tests/unit",
     "tests/spec",
     "tests/fuzz",
-    *(f"--ignore=tests/unit/test_{name}.py" for name in ("packaging", "readme", "run_tests", "style", "tools")),
+    *(
+        f"--ignore=tests/unit/test_{name}.py"
+        for name in ("newcomer", "packaging", "readme", "run_tests", "style", "tools")
+    ),
 )
 
 
