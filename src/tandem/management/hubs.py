@@ -6,6 +6,7 @@ from typing import ClassVar, Final
 
 from aiohttp import web
 
+from tandem.arrow import load_arrow
 from tandem.engine.hubs.description import OPERATIONS_HUB, EventHubDescription
 from tandem.engine.hubs.hub import EventHub
 from tandem.engine.namespace import Namespace
@@ -44,7 +45,10 @@ class HubHandlers(Handlers[EventHub]):
         return namespace.hubs.get(names["name"])
 
     def make(self, namespace: Namespace, names: Names, fields: Fields) -> EventHub:
-        return namespace.hubs.create(new_hub({**fields, **names}))
+        description = new_hub({**fields, **names})
+        # Without it the events could not be sealed, nor read from then on.
+        load_arrow()
+        return namespace.hubs.create(description)
 
     def change(self, namespace: Namespace, entity: EventHub, fields: Fields) -> EventHub:
         update_hub(namespace, entity, fields)

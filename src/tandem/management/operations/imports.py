@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 from aiohttp import web
 
 from tandem.addresses import subscription_path
+from tandem.arrow import load_arrow
 from tandem.auth import Right
 from tandem.engine.description import QueueDescription
 from tandem.engine.descriptions import description_of
@@ -149,6 +150,7 @@ class _Importer:
         existing = namespace.hubs.find(item.path)
         description = new_hub(item.fields if existing is None else {**item.fields, "name": existing.name})
         if existing is None:
+            load_arrow()
             item.outcome = "created"
             if not self._is_dry_run:
                 namespace.hubs.create(description)
