@@ -16,7 +16,7 @@ import typer.main
 
 from tandem.cli import app
 from tandem.management.connection_string import ConnectionString
-from tests.cli.program import MAIN, TIME_LIMIT_S, environment, tandem_here
+from tests.cli.program import MAIN, TIME_LIMIT_S, environment, serving, tandem_here
 
 # Writes the names of all modules that were imported to the file that the first argument names.
 RECORDING: Final = """
@@ -109,3 +109,31 @@ def test_a_shell_that_completes_the_name_of_a_command_imports_no_command(tmp_pat
     asked = {"_TANDEM_COMPLETE": "complete_bash", "COMP_WORDS": "tandem qu", "COMP_CWORD": "1"}
     imported = imported_by(tmp_path, **asked)
     assert {name for name in imported if name.startswith("tandem.cli.")} == set()
+
+
+def test_a_broker_that_is_spoken_amqp_to_imports_neither_http_nor_anything_for_hubs_and_tables(tmp_path: Path) -> None:
+    record = tmp_path / "modules.json"
+    config = tmp_path / "bus.toml"
+    config.write_text('[[queues]]\nname = "orders"\n')
+    prelude = f"import sys; sys.argv.insert(1, {str(record)!r})\n{RECORDING}"
+    with serving(tmp_path / "data", "--dev", "--config", config, prelude=prelude) as broker:
+        address = str(ConnectionString("127.0.0.1", broker.port))
+        for command in (["send", "orders", "a table"], ["receive", "orders"]):
+            assert tandem_here(*command, connection_string=address).returncode == 0
+        assert broker.stop()[0] == 0
+    imported = frozenset(json.loads(record.read_text()))
+    assert "tandem.server.broker" in imported
+    assert not imported & {"aiohttp", "jwt", "numpy", "pandas", "pyarrow", "pyspark", "rich", "tandem.management.api"}
+
+
+def test_a_broker_that_is_managed_imports_nothing_for_hubs_and_tables(tmp_path: Path) -> None:
+    record = tmp_path / "modules.json"
+    prelude = f"import sys; sys.argv.insert(1, {str(record)!r})\n{RECORDING}"
+    with serving(tmp_path / "data", "--dev", prelude=prelude) as broker:
+        address = str(ConnectionString("127.0.0.1", broker.port))
+        for command in (["queue", "create", "orders"], ["queue", "list"], ["hub", "list"], ["export"]):
+            assert tandem_here(*command, connection_string=address).returncode == 0
+        assert broker.stop()[0] == 0
+    imported = frozenset(json.loads(record.read_text()))
+    assert "tandem.management.api" in imported
+    assert not imported & {"numpy", "pandas", "pyarrow", "pyspark", "rich"}

@@ -9,6 +9,8 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
@@ -164,14 +166,13 @@ def _first(given: Value | None, configured: Value | None, default: Value) -> Val
 
 async def _serve(settings: BrokerSettings, path: Path | None, configuration: Configuration) -> None:
     from tandem.cli.reload import Reloader, apply_configuration, with_default_name
-    from tandem.management.api import add_routes
 
     stopping = _stop_on_signals()
     broker = _open(settings)
     broker.failed.add_done_callback(_exit_at_once)
     reloader = Reloader(broker, path, configuration, settings.namespace)
     try:
-        add_routes(broker, settings.clock)
+        broker.load_http_with(partial(_import_routes, broker))
         await broker.start()
         await apply_configuration(broker, with_default_name(configuration, settings.namespace), updates=False)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloader.reload)
@@ -182,6 +183,12 @@ async def _serve(settings: BrokerSettings, path: Path | None, configuration: Con
         await reloader.stop()
     finally:
         await broker.stop()
+
+
+def _import_routes(broker: Broker) -> Callable[[], object]:
+    from tandem.management.api import add_routes
+
+    return partial(add_routes, broker, broker.settings.clock)
 
 
 def _open(settings: BrokerSettings) -> Broker:

@@ -60,7 +60,7 @@ from tandem.engine.hubs.description import EventHubDescription
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic_description import TopicDescription
 from tandem.management.connection_string import MAX_PORT
-from tandem.management.hubs import new_hub
+from tandem.management.hub_fields import new_hub
 from tandem.management.rule_lists import read_rules
 from tandem.rules.values import DateTime, rule_value
 

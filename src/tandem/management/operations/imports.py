@@ -27,7 +27,7 @@ from tandem.engine.topic_description import TopicDescription
 from tandem.errors import ArgumentError, ProtocolError
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
-from tandem.management.hubs import new_hub
+from tandem.management.hub_fields import new_hub
 from tandem.management.operations.described import Operation, describes
 from tandem.management.operations.entity_shapes import EntityReport, ImportReport, ImportRequest
 from tandem.management.operations.exports import EXPORT_VERSION
