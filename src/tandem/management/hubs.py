@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import ClassVar, Final
 
 from aiohttp import web
@@ -45,11 +46,12 @@ class HubHandlers(Handlers[EventHub]):
     def find(self, namespace: Namespace, names: Names) -> EventHub:
         return namespace.hubs.get(names["name"])
 
+    async def prepare(self) -> None:
+        # Without it the events could not be sealed, nor read from then on. In a thread: it takes a tenth of a second.
+        await asyncio.to_thread(load_arrow)
+
     def make(self, namespace: Namespace, names: Names, fields: Fields) -> EventHub:
-        description = new_hub({**fields, **names})
-        # Without it the events could not be sealed, nor read from then on.
-        load_arrow()
-        return namespace.hubs.create(description)
+        return namespace.hubs.create(new_hub({**fields, **names}))
 
     def change(self, namespace: Namespace, entity: EventHub, fields: Fields) -> EventHub:
         update_hub(namespace, entity, fields)
