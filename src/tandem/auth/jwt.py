@@ -3,7 +3,7 @@
 `RejectJwt` is the default, `AcceptAnyJwt` is for development, and `KeySetJwt` believes what an identity provider has
 signed. None of them goes to the network: whoever configures a `KeySetJwt` hands the provider's keys in.
 
-PyJWT brings cryptography, and both take a tenth of a second: they are imported with the first key or token.
+PyJWT brings cryptography, together 0.08 s of CPU: they are imported with the first key or token.
 """
 
 from __future__ import annotations

@@ -127,9 +127,6 @@ def serve(
       tandem serve --data-dir /var/lib/tandem --host 0.0.0.0 --config orders.toml
       tandem serve --dev --config Config.json --port 0 --http-port 0
     """
-    sys.setswitchinterval(SWITCH_INTERVAL_S)
-    # Before the imports: what they make stays for good, and looking for garbage in it takes a tenth of their time.
-    gc.set_threshold(*COLLECTOR_THRESHOLDS)
     from tandem.config import Configuration, read_configuration, require_namespace_name
     from tandem.driver import run
     from tandem.server.broker import BrokerSettings
@@ -157,6 +154,8 @@ def serve(
         allows_faults=allow_faults,
         records_operations=operations,
     )
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    gc.set_threshold(*COLLECTOR_THRESHOLDS)
     run(_serve(settings, config, configuration))
 
 
