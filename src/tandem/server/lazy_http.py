@@ -1,8 +1,8 @@
 """HTTP on the ports of a broker, loaded with the first connection that speaks it.
 
 aiohttp and the handlers behind it take 0.14 s of CPU to import, more than a third of a start, and a fifth of an idle
-broker's memory. A broker that clients only speak AMQP to does without them. They are imported in a thread: connections that speak AMQP go on
-meanwhile, and those that speak HTTP wait.
+broker's memory. A broker that clients only speak AMQP to does without them. They are imported in a thread: connections
+that speak AMQP go on meanwhile, and those that speak HTTP wait.
 """
 
 from __future__ import annotations
