@@ -11,7 +11,6 @@ import importlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from importlib.abc import MetaPathFinder
 from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
 from types import ModuleType
 from typing import Final, Literal
@@ -24,8 +23,15 @@ def is_pure_requested(environ: Mapping[str, str] = os.environ) -> bool:
     return environ.get(PURE_VARIABLE, "") not in {"", "0"}
 
 
-class SourceOnlyFinder(MetaPathFinder):
-    """Finds the modules below `tandem` as Python sources, whatever else lies next to them."""
+class SourceOnlyFinder:
+    """Finds the modules below `tandem` as Python sources, whatever else lies next to them.
+
+    Not derived from `importlib.abc.MetaPathFinder`, whose import takes longer than most modules of Tandem.
+    """
+
+    def __init__(self) -> None:
+        # A finder reads its directory once, and again when that has changed.
+        self._finders: dict[str, FileFinder] = {}
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -33,7 +39,10 @@ class SourceOnlyFinder(MetaPathFinder):
         if path is None or not fullname.startswith("tandem."):
             return None
         for directory in path:
-            spec = FileFinder(directory, (SourceFileLoader, SOURCE_SUFFIXES)).find_spec(fullname, target)
+            finder = self._finders.get(directory)
+            if finder is None:
+                finder = self._finders[directory] = FileFinder(directory, (SourceFileLoader, SOURCE_SUFFIXES))
+            spec = finder.find_spec(fullname, target)
             # A directory without __init__.py gives a spec without a loader: that is not a module of ours.
             if spec is not None and spec.loader is not None:
                 return spec

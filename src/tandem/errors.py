@@ -30,6 +30,7 @@
         ├── EntityDisabled              com.microsoft:entity-disabled     link
         ├── EntityAlreadyExists         com.microsoft:entity-already-exists link
         ├── HubRecreated                tandem:hub-recreated              link
+        ├── ArrowUnavailable            amqp:not-implemented              link
         ├── SessionCannotBeLocked       com.microsoft:session-cannot-be-locked link
         ├── SessionLockLost             com.microsoft:session-lock-lost   link
         ├── OperationTimeout            com.microsoft:timeout             link
@@ -60,6 +61,7 @@ from typing import ClassVar
 __all__ = [
     "ArgumentError",
     "ArgumentOutOfRange",
+    "ArrowUnavailable",
     "ConfigurationError",
     "ConnectionForced",
     "DecodeError",
@@ -330,6 +332,14 @@ class HubRecreated(ProtocolError):
 
     condition = "tandem:hub-recreated"
     http_status = 410
+    scope = Scope.LINK
+
+
+class ArrowUnavailable(ProtocolError):
+    """Event hubs need pyarrow, which is missing or broken. Install it for the Python that runs the broker."""
+
+    condition = "amqp:not-implemented"
+    http_status = 501
     scope = Scope.LINK
 
 

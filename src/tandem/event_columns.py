@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, Final
 
-import pyarrow as pa
-
+from tandem.arrow import load_arrow
 from tandem.engine.hubs.rows import Pairs, Rows
 
 __all__ = ["PUBLIC_SCHEMA", "binaries", "integers", "nullable_binaries", "public_batch"]
+
+pa: Final = load_arrow()
 
 _TEXT_MAP: Final = pa.map_(pa.string(), pa.string())
 

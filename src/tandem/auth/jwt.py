@@ -2,19 +2,22 @@
 
 `RejectJwt` is the default, `AcceptAnyJwt` is for development, and `KeySetJwt` believes what an identity provider has
 signed. None of them goes to the network: whoever configures a `KeySetJwt` hands the provider's keys in.
+
+PyJWT brings cryptography, together 0.08 s of CPU: they are imported with the first key or token.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
-
-import jwt
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tandem.addresses import parse_address
 from tandem.auth.claims import INVALID_SIGNATURE, Claims, expired_text
 from tandem.auth.keys import ALL_RIGHTS, NO_RIGHTS, Right
 from tandem.errors import ConfigurationError, InvalidToken
+
+if TYPE_CHECKING:
+    import jwt
 
 __all__ = [
     "MAX_JWT_CHARACTERS",
@@ -80,6 +83,8 @@ class AcceptAnyJwt:
     def validate(self, token: str, audience: str, now_s: int) -> Claims:
         scope = parse_address(audience).resource
         _require_length(token)
+        import jwt
+
         try:
             payload = jwt.decode(token, options={"verify_signature": False})
         except (jwt.PyJWTError, ValueError) as error:
@@ -113,6 +118,8 @@ class KeySetJwt:
         return Claims(scope, _rights(payload.get("roles")), _expiry_s(payload, now_s))
 
     def _verified_payload(self, token: str) -> dict[str, Any]:
+        import jwt
+
         try:
             key = self._key_for(jwt.get_unverified_header(token).get("kid"))
             return jwt.decode(
@@ -176,6 +183,8 @@ def _key_set(keys: Mapping[str, Any]) -> dict[str, jwt.PyJWK]:
 def _public_key(number: int, value: dict[str, Any]) -> jwt.PyJWK:
     if "d" in value:
         raise ConfigurationError(f"the JSON web key set: keys[{number}] is a private key; give its public part only")
+    import jwt
+
     try:
         key = jwt.PyJWK(value)
     except (jwt.PyJWTError, ValueError, TypeError) as error:

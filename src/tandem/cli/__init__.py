@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import typer
 import typer.main
@@ -20,35 +20,62 @@ from tandem.errors import TandemError
 
 __all__ = ["main"]
 
-# Where each command is, in the order of the help: `app` is a group of commands, anything else the function of one.
+
+class _Place(NamedTuple):
+    """Where a command is defined, and the first sentence of its help, which the overview shows without importing it."""
+
+    # A module of this package, and in it the group of commands `app` or the function of one command.
+    target: str
+    summary: str
+
+
+# In the order of the overview.
 _COMMANDS: Final = {
-    "serve": "serve:serve",
-    "connection-string": "connection_string:connection_string",
-    "queue": "queue:app",
-    "topic": "topic:app",
-    "subscription": "subscription:app",
+    "serve": _Place("serve:serve", "Run the broker until SIGTERM or Ctrl-C."),
+    "connection-string": _Place(
+        "connection_string:connection_string",
+        "Print the connection string of a broker, one line that the official Azure SDKs take as it is.",
+    ),
+    "queue": _Place("queue:app", "Create, list, show, update and delete queues of a running broker."),
+    "topic": _Place("topic:app", "Create, list, show, update and delete topics of a running broker."),
+    "subscription": _Place("subscription:app", "Create, list, show, update and delete subscriptions of a topic."),
     # Defined in `rule`; one of its commands has a file of its own.
-    "rule": "rule_trial:app",
+    "rule": _Place("rule_trial:app", "Create, list, show, update, delete and test rules of a subscription."),
     # Defined in `hub`; what handles events has files of its own.
-    "hub": "hub_read:app",
-    "send": "send:send",
-    "receive": "receive:receive",
-    "peek": "peek:peek",
-    "dead-letter": "dead_letter:app",
-    "purge": "purge:purge",
-    "session": "session:app",
-    "key": "key:app",
-    "fault": "fault:app",
-    "pair": "pair:app",
-    "syphon": "syphon:app",
-    "drill": "drill:drill",
-    "export": "export:export_entities",
-    "import": "export:import_entities",
-    "pipeline": "pipeline:app",
-    "cost": "cost:app",
-    "check": "check:check",
-    "bench": "bench:app",
-    "completion": "completion:completion",
+    "hub": _Place(
+        "hub_read:app",
+        "Create, list, show, update and delete event hubs of a running broker; send events and read them.",
+    ),
+    "send": _Place("send:send", "Send a message to a queue or a topic."),
+    "receive": _Place("receive:receive", "Receive messages from a queue or a subscription, and complete them."),
+    "peek": _Place("peek:peek", "Show messages of a queue or a subscription without receiving them."),
+    "dead-letter": _Place("dead_letter:app", "List, resubmit and purge dead letters."),
+    "purge": _Place("purge:purge", "Delete the messages of a queue or a subscription that are in one state."),
+    "session": _Place("session:app", "List sessions of a queue or a subscription; show, set and clear their state."),
+    "key": _Place("key:app", "List, create, rotate and delete shared access rules."),
+    "fault": _Place("fault:app", "Let a broker fail on purpose, for one entity or the whole namespace."),
+    "pair": _Place("pair:app", "Paired namespaces: sends go on while the primary cannot be sent to."),
+    "syphon": _Place(
+        "syphon:app", "The syphon of a pair of namespaces: brings what took the detour to the entities it was sent to."
+    ),
+    "drill": _Place("drill:drill", "Let a primary namespace fail under load, and account for every message."),
+    "export": _Place(
+        "export:export_entities",
+        "Write all queues, topics, subscriptions and rules as one JSON document, without messages.",
+    ),
+    "import": _Place(
+        "export:import_entities", "Make the queues, topics, subscriptions and rules of an exported document."
+    ),
+    "pipeline": _Place(
+        "pipeline:app",
+        "Jobs on Spark: events into files, cost, availability, latency, bulk syphon; pip install 'tandem-bus[spark]'.",
+    ),
+    "cost": _Place("cost:app", "What operations cost, before and afterwards."),
+    "check": _Place("check:check", "Read a data directory from end to end and say what contradicts what."),
+    "bench": _Place("bench:app", "Side-by-side benchmarks: ratios from one run on one machine."),
+    "completion": _Place(
+        "completion:completion", "Print a script that lets a shell complete commands and options of tandem."
+    ),
 }
 
 # Set by the scripts of `tandem completion` when a shell asks what could come next.
@@ -60,12 +87,13 @@ _UsageError: Final = cast("type[typer.BadParameter]", typer.BadParameter.__base_
 
 
 class _Commands(TyperGroup):
-    """Finds each command in its module."""
+    """Finds each command in its module, and lists all of them without importing any."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        # Their names are all that is needed to propose one for another.
-        self.commands.update({name: TyperCommand(name=name) for name in _COMMANDS})
+        # Names are all that is needed to propose one for another.
+        self.commands.update({name: TyperCommand(name=name, help=place.summary) for name, place in _COMMANDS.items()})
+        self._overview = TyperGroup(**{**settings, "commands": self.commands})
         self._loaded: dict[str, TyperCommand | TyperGroup] = {}
 
     def get_command(self, ctx: object, cmd_name: str) -> TyperCommand | TyperGroup | None:
@@ -73,9 +101,15 @@ class _Commands(TyperGroup):
             self._loaded[cmd_name] = _load(cmd_name)
         return self._loaded.get(cmd_name)
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        self._overview.format_commands(ctx, formatter)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
+        return self._overview.shell_complete(typer.Context(self._overview), incomplete)
+
 
 def _load(name: str) -> TyperCommand | TyperGroup:
-    module, _, attribute = _COMMANDS[name].partition(":")
+    module, _, attribute = _COMMANDS[name].target.partition(":")
     found = getattr(importlib.import_module(f"tandem.cli.{module}"), attribute)
     if isinstance(found, typer.Typer):
         group = typer.main.get_group(found)

@@ -8,9 +8,8 @@ from typing import Annotated
 
 import typer
 
-from tandem.config import MAX_PORT, require_namespace_name
 from tandem.errors import ConfigurationError
-from tandem.management.connection_string import DEFAULT_HOST, DEFAULT_PORT, ConnectionString
+from tandem.management.connection_string import DEFAULT_HOST, DEFAULT_PORT, MAX_PORT, ConnectionString
 from tandem.server.keys import DEFAULT_DATA_DIR, KEYS_NAME, ROOT_RULE_NAME, load_or_make_keys
 
 __all__ = ["connection_string"]
@@ -39,6 +38,7 @@ def connection_string(
       export TANDEM_CONNECTION_STRING="$(tandem connection-string --data-dir /var/lib/tandem)"
     """
     if namespace is not None:
+        from tandem.config import require_namespace_name
         from tandem.server.broker import NAMESPACES_NAME
 
         require_namespace_name(namespace, "--namespace")

@@ -106,12 +106,13 @@ Advance = Callable[[int, int | None], object]
 @contextlib.contextmanager
 def progress(description: str, total: int | None, is_quiet: bool = False) -> Iterator[Advance]:
     """A bar on the standard error, since scripts read the standard output; none if that is no terminal."""
+    if is_quiet or not sys.stderr.isatty():
+        yield lambda *_: None
+        return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True)
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    is_hidden = is_quiet or not console.is_terminal
-    with Progress(*columns, console=console, transient=True, disable=is_hidden) as bar:
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(description, total=total)
         yield lambda done, of: bar.update(task, completed=done, total=of)

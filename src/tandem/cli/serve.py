@@ -9,18 +9,20 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
-from tandem.config import MAX_PORT, Configuration, read_configuration, require_namespace_name
 from tandem.connection_pairs import bracketed
-from tandem.driver import run
 from tandem.errors import ConfigurationError, StoreFailed
+from tandem.management.connection_string import MAX_PORT
 from tandem.server.keys import DEFAULT_DATA_DIR
 
 if TYPE_CHECKING:
+    from tandem.config import Configuration
     from tandem.server.broker import Broker, BrokerSettings
 
 __all__ = ["serve"]
@@ -125,6 +127,8 @@ def serve(
       tandem serve --data-dir /var/lib/tandem --host 0.0.0.0 --config orders.toml
       tandem serve --dev --config Config.json --port 0 --http-port 0
     """
+    from tandem.config import Configuration, read_configuration, require_namespace_name
+    from tandem.driver import run
     from tandem.server.broker import BrokerSettings
 
     logging.basicConfig(
@@ -161,14 +165,13 @@ def _first(given: Value | None, configured: Value | None, default: Value) -> Val
 
 async def _serve(settings: BrokerSettings, path: Path | None, configuration: Configuration) -> None:
     from tandem.cli.reload import Reloader, apply_configuration, with_default_name
-    from tandem.management.api import add_routes
 
     stopping = _stop_on_signals()
     broker = _open(settings)
     broker.failed.add_done_callback(_exit_at_once)
     reloader = Reloader(broker, path, configuration, settings.namespace)
     try:
-        add_routes(broker, settings.clock)
+        broker.load_http_with(partial(_import_routes, broker))
         await broker.start()
         await apply_configuration(broker, with_default_name(configuration, settings.namespace), updates=False)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloader.reload)
@@ -179,6 +182,12 @@ async def _serve(settings: BrokerSettings, path: Path | None, configuration: Con
         await reloader.stop()
     finally:
         await broker.stop()
+
+
+def _import_routes(broker: Broker) -> Callable[[], object]:
+    from tandem.management.api import add_routes
+
+    return partial(add_routes, broker, broker.settings.clock)
 
 
 def _open(settings: BrokerSettings) -> Broker:

@@ -24,10 +24,9 @@ from tandem.config.configuration import (
 )
 from tandem.config.creation import create_missing, find_changes, update_changed
 from tandem.config.reading import read_configuration
-from tandem.config.values import MAX_PORT, require_namespace_name
+from tandem.config.values import require_namespace_name
 
 __all__ = [
-    "MAX_PORT",
     "Configuration",
     "KeySettings",
     "NamespaceSettings",

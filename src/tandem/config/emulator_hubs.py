@@ -21,7 +21,7 @@ from tandem.config.values import (
     require_namespace_name,
 )
 from tandem.engine.hubs.description import EventHubDescription
-from tandem.management.hubs import new_hub
+from tandem.management.hub_fields import new_hub
 
 __all__ = ["read_hub_namespaces"]
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from tandem.arrow import load_arrow
 from tandem.config.configuration import NamespaceSettings
 from tandem.engine.description import QueueDescription
 from tandem.engine.hubs.description import EventHubDescription
 from tandem.engine.hubs.hub import EventHub
 from tandem.engine.namespace import Namespace
-from tandem.errors import ConfigurationError
+from tandem.errors import ArrowUnavailable, ConfigurationError
 
 __all__ = ["HubChange", "find_hub_changes", "missing_hubs", "name_taken", "require_no_hub"]
 
@@ -31,7 +32,14 @@ class HubChange:
 
 
 def missing_hubs(namespace: Namespace, settings: NamespaceSettings) -> list[EventHubDescription]:
-    return [one for one in settings.hubs if _find(namespace, one) is None]
+    """Those to create. Refused where pyarrow is missing, before anything is created."""
+    missing = [one for one in settings.hubs if _find(namespace, one) is None]
+    if missing:
+        try:
+            load_arrow()
+        except ArrowUnavailable as error:
+            raise ConfigurationError(f"the hub {missing[0].name!r} cannot be created: {error}") from error
+    return missing
 
 
 def find_hub_changes(namespace: Namespace, settings: NamespaceSettings) -> list[HubChange]:

@@ -43,7 +43,6 @@ from typing import Any, Final
 
 from tandem.config.configuration import Configuration, NamespaceSettings, SubscriptionSettings, TopicSettings
 from tandem.config.values import (
-    MAX_PORT,
     Misplaced,
     as_list,
     as_object,
@@ -60,7 +59,8 @@ from tandem.engine.description import QueueDescription
 from tandem.engine.hubs.description import EventHubDescription
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic_description import TopicDescription
-from tandem.management.hubs import new_hub
+from tandem.management.connection_string import MAX_PORT
+from tandem.management.hub_fields import new_hub
 from tandem.management.rule_lists import read_rules
 from tandem.rules.values import DateTime, rule_value
 

@@ -13,7 +13,6 @@ from tandem.errors import ArgumentError, ConfigurationError
 
 __all__ = [
     "MAX_NAMESPACES",
-    "MAX_PORT",
     "Misplaced",
     "as_list",
     "as_object",
@@ -26,8 +25,6 @@ __all__ = [
     "require_known",
     "require_namespace_name",
 ]
-
-MAX_PORT: Final = 65_535
 
 # Namespaces of one broker. Each has a store of its own, with its files and its memory.
 MAX_NAMESPACES: Final = 50

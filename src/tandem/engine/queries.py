@@ -11,6 +11,7 @@ from typing import Final
 
 from tandem.engine.hubs.event import Event
 from tandem.engine.message import BrokeredMessage
+from tandem.errors import ProtocolError
 
 __all__ = [
     "ANY_STATE",
@@ -256,10 +257,14 @@ class SessionStateQuery(Query):
         self.answer = answer
 
 
+def _raise(error: ProtocolError) -> None:
+    raise error
+
+
 class EventsQuery(Query):
     """Events of a partition that are on disk, from this number on, in order: at least one if there is one."""
 
-    __slots__ = ("answer", "from_sequence_number", "hub_number", "limit", "limit_bytes", "partition_id")
+    __slots__ = ("answer", "from_sequence_number", "hub_number", "limit", "limit_bytes", "partition_id", "refuse")
 
     def __init__(
         self,
@@ -269,6 +274,7 @@ class EventsQuery(Query):
         limit: int,
         limit_bytes: int,
         answer: Callable[[list[Event]], None],
+        refuse: Callable[[ProtocolError], None] = _raise,
     ) -> None:
         super().__init__(0)
         self.hub_number = hub_number
@@ -277,16 +283,25 @@ class EventsQuery(Query):
         self.limit = limit
         self.limit_bytes = limit_bytes
         self.answer = answer
+        self.refuse = refuse
 
 
 class EventTimeQuery(Query):
     """The number of the first event of a partition that was enqueued at this time or later, or of the next one."""
 
-    __slots__ = ("answer", "at_ms", "hub_number", "partition_id")
+    __slots__ = ("answer", "at_ms", "hub_number", "partition_id", "refuse")
 
-    def __init__(self, hub_number: int, partition_id: int, at_ms: int, answer: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        hub_number: int,
+        partition_id: int,
+        at_ms: int,
+        answer: Callable[[int], None],
+        refuse: Callable[[ProtocolError], None] = _raise,
+    ) -> None:
         super().__init__(0)
         self.hub_number = hub_number
         self.partition_id = partition_id
         self.at_ms = at_ms
         self.answer = answer
+        self.refuse = refuse

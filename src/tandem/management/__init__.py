@@ -7,6 +7,7 @@ subscriptions        |
 rules                |
 hubs                /
 rule_lists          rules that are given together with their subscription
+hub_fields          event hubs as requests and configurations describe them
 explanations        which subscriptions would get a message, and why
 explaining          what one rule does with a message
 gate                what every handler needs of the broker, and who is let in

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import http.client
+import json
 import ssl
 import time
 from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
-
-import msgspec
 
 from tandem.auth.sas import make_token
 from tandem.errors import RemoteError, TandemError
@@ -139,7 +138,7 @@ class ManagementClient:
         headers = {"Authorization": self._token(), "Host": urlsplit(self._url).netloc}
         content = None
         if body is not None:
-            content = msgspec.json.encode(body)
+            content = json.dumps(body).encode()
             headers["Content-Type"] = "application/json"
         connection = self._connection()
         try:
@@ -313,10 +312,10 @@ def failure_text(error: Exception) -> str:
 
 def _read(answer: bytes, status: int, url: str) -> dict[str, Any]:
     try:
-        value = msgspec.json.decode(answer, type=dict[str, Any])
-        if status < 400:
+        value = json.loads(answer)
+        if status < 400 and isinstance(value, dict):
             return value
         error = value["error"]
         raise RemoteError(str(error["condition"]), str(error["message"]))
-    except (msgspec.DecodeError, KeyError, TypeError) as error:
+    except (ValueError, RecursionError, KeyError, TypeError) as error:
         raise BrokerUnreachable(f"what answers at {url} with status {status} is no Tandem broker") from error

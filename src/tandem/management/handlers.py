@@ -59,6 +59,7 @@ class Handlers(Generic[Entity]):
         names = self._admit(request, Right.MANAGE)
         fields = await read_fields(request, names)
         self._gate.admit_forwarding(request, fields)
+        await self.prepare()
         created = await self._gate.perform(lambda namespace: self.fields(self.make(namespace, names, fields)))
         return json_answer(created, status=201)
 
@@ -107,6 +108,9 @@ class Handlers(Generic[Entity]):
     def find(self, namespace: Namespace, names: Names) -> Entity:
         """Raises NotFound if there is none."""
         raise NotImplementedError
+
+    async def prepare(self) -> None:
+        """Do what takes too long for a step of the engine, before an entity is made."""
 
     def make(self, namespace: Namespace, names: Names, fields: Fields) -> Entity:
         raise NotImplementedError

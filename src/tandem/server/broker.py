@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import TypeVar
-
-from aiohttp import web
+from typing import TYPE_CHECKING, TypeVar
 
 from tandem.amqp import Settings
 from tandem.amqp.connection import Role
@@ -21,12 +22,15 @@ from tandem.engine.namespace import Namespace
 from tandem.errors import StoreFailed
 from tandem.server.directory import Directory
 from tandem.server.hosted_namespace import HostedNamespace
+from tandem.server.lazy_http import LazyHttp
 from tandem.server.listener import Listener
 from tandem.server.peer import AUTHENTICATION_TIMEOUT_S, Peer
 from tandem.server.runner import Asker, Runner
 from tandem.server.throttle import Throttle
 from tandem.server.tls import server_context
-from tandem.server.websocket import add_websocket_route, websocket_endpoints
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 __all__ = ["Broker", "BrokerSettings"]
 
@@ -72,8 +76,6 @@ class Broker:
 
     def __init__(self, settings: BrokerSettings) -> None:
         self.settings = settings
-        # Routes are added by whoever has some, before the start.
-        self.http = web.Application(client_max_size=MAX_HTTP_BODY_BYTES)
         self.failed: asyncio.Future[StoreFailed] = asyncio.get_running_loop().create_future()
         default_jwt: JwtValidator = AcceptAnyJwt() if settings.is_dev else RejectJwt()
         self._jwt = settings.jwt or default_jwt
@@ -87,7 +89,8 @@ class Broker:
         self.directory = Directory(hosted)
         self._amqp_settings = Settings(f"{uuid.uuid4().hex}_G0")
         self._listeners: list[Listener] = []
-        self._http_runner: web.AppRunner | None = None
+        self._http = LazyHttp(self._load_http)
+        self._import_routes: Callable[[], Callable[[], object]] | None = None
 
     def _host(self, name: str, data_dir: Path, opened: contextlib.ExitStack) -> HostedNamespace:
         settings = self.settings
@@ -133,6 +136,45 @@ class Broker:
         """Run a command that is answered later, and wait for its answer."""
         return await self.directory.default.ask(function)
 
+    # --- HTTP -----------------------------------------------------------------------------------------------
+
+    @cached_property
+    def http(self) -> web.Application:
+        """The application of every port. Routes that are added before the start are served from the start on."""
+        from aiohttp import web
+
+        return web.Application(client_max_size=MAX_HTTP_BODY_BYTES)
+
+    def load_http_with(self, import_routes: Callable[[], Callable[[], object]]) -> None:
+        """Load HTTP with the first connection that speaks it.
+
+        `import_routes` runs in a thread then, and returns what adds the routes.
+        """
+        self._import_routes = import_routes
+
+    async def _load_http(self) -> web.AppRunner:
+        with ThreadPoolExecutor(1, "http-loader") as loader:
+            add_routes = await asyncio.get_running_loop().run_in_executor(loader, self._import_http)
+        from aiohttp import web
+
+        from tandem.server.websocket import add_websocket_route
+
+        add_routes()
+        add_websocket_route(self.http, self._make_endpoint)
+        runner = web.AppRunner(
+            self.http,
+            access_log=None,
+            keepalive_timeout=HTTP_KEEP_ALIVE_S,
+            # A receiver that goes away while it waits must not be given a message.
+            handler_cancellation=True,
+        )
+        await runner.setup()
+        return runner
+
+    def _import_http(self) -> Callable[[], object]:
+        import_module("tandem.server.websocket")
+        return (lambda: None) if self._import_routes is None else self._import_routes()
+
     # --- life -----------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -140,19 +182,12 @@ class Broker:
         settings = self.settings
         names = tuple(f"{hosted.name}.localhost" for hosted in self.directory)
         context = server_context(settings.tls, settings.data_dir, names)
-        add_websocket_route(self.http, self._make_endpoint)
-        self._http_runner = web.AppRunner(
-            self.http,
-            access_log=None,
-            keepalive_timeout=HTTP_KEEP_ALIVE_S,
-            # A receiver that goes away while it waits must not be given a message.
-            handler_cancellation=True,
-        )
-        await self._http_runner.setup()
+        if self._import_routes is None:
+            await self._http.load()
         for hosted in self.directory:
             hosted.start()
         for port in (settings.port, settings.http_port):
-            listener = Listener(self._make_endpoint, self._http_runner, context)
+            listener = Listener(self._make_endpoint, self._http, context)
             await listener.start(settings.host, port)
             self._listeners.append(listener)
 
@@ -167,7 +202,12 @@ class Broker:
     @property
     def endpoints(self) -> frozenset[Endpoint]:
         """The AMQP connections alive now, those inside WebSockets among them."""
-        return websocket_endpoints(self.http).union(*[listener.endpoints for listener in self._listeners])
+        inside: frozenset[Endpoint] = frozenset()
+        if self._http.app is not None:
+            from tandem.server.websocket import websocket_endpoints
+
+            inside = websocket_endpoints(self._http.app)
+        return inside.union(*[listener.endpoints for listener in self._listeners])
 
     def _make_endpoint(self) -> Endpoint:
         peer = Peer(self.directory)
@@ -191,7 +231,6 @@ class Broker:
                 await hosted.runner.quiet()
         for listener in self._listeners:
             await listener.close()
-        if self._http_runner is not None:
-            await self._http_runner.cleanup()
+        await self._http.cleanup()
         for hosted in self.directory:
             await hosted.close()

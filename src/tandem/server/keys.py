@@ -9,13 +9,12 @@ keeps nothing.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import secrets
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
-
-import msgspec
 
 from tandem.auth.keys import ALL_RIGHTS, KEY_BYTES, AuthorizationRule, KeyRing, make_key
 from tandem.errors import ConfigurationError
@@ -47,10 +46,10 @@ def load_or_make_keys(data_dir: Path, is_dev: bool) -> KeyRing:
             _make(path)
         if path.stat().st_size > MAX_KEYS_FILE_BYTES:
             raise ConfigurationError(f"it has more than {MAX_KEYS_FILE_BYTES:,} bytes, and is no file of keys")
-        return KeyRing.from_dict(msgspec.json.decode(path.read_bytes()))
+        return KeyRing.from_dict(json.loads(path.read_bytes()))
     except OSError as error:
         raise ConfigurationError(f"the keys in {path} cannot be used: {error.strerror or error}") from error
-    except msgspec.DecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{path} is not the JSON it was written as: {error}; restore it") from error
     except ConfigurationError as error:
         raise ConfigurationError(f"{path}: {error}") from error
@@ -87,7 +86,7 @@ def _make(path: Path) -> None:
 @contextlib.contextmanager
 def _draft(path: Path, keys: KeyRing) -> Iterator[Path]:
     """The keys in a file beside the one that they are for, on disk; what is done with it is on disk afterwards."""
-    content = msgspec.json.format(msgspec.json.encode(keys.to_dict()), indent=2) + b"\n"
+    content = json.dumps(keys.to_dict(), indent=2, ensure_ascii=False).encode() + b"\n"
     draft = path.with_name(f"{path.name}.{os.getpid()}.draft")
     # A draft that a crash left behind may have another mode.
     draft.unlink(missing_ok=True)

@@ -9,14 +9,14 @@ import socket
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
-
-from aiohttp import web
+from typing import TYPE_CHECKING, Final, Protocol
 
 from tandem.driver.endpoint import Endpoint, close_endpoints
 from tandem.errors import ConfigurationError, ConnectionForced
 from tandem.server.sniffer import Arrival, Speech
-from tandem.server.websocket import websocket_endpoints
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 __all__ = ["Listener", "ListenerLimits"]
 
@@ -61,13 +61,23 @@ class ListenerLimits:
     min_arrival_patience_ms: int = MIN_ARRIVAL_PATIENCE_MS
 
 
+class HttpServer(Protocol):
+    """Serves the connections that speak HTTP: the runner of an application, or what loads one when it is needed."""
+
+    @property
+    def app(self) -> web.Application | None: ...
+
+    @property
+    def server(self) -> Callable[[], asyncio.Protocol] | None: ...
+
+
 class Listener:
     """Accepts connections, finds out what each speaks, and hands it to an endpoint or to the HTTP application."""
 
     def __init__(
         self,
         make_endpoint: Callable[[], Endpoint],
-        http: web.AppRunner | None = None,
+        http: HttpServer | None = None,
         tls: ssl.SSLContext | None = None,
         limits: ListenerLimits | None = None,
     ) -> None:
@@ -128,7 +138,12 @@ class Listener:
         self.stop_accepting()
         for arrival in list(self._arrivals):
             arrival.give_up()
-        inside_websockets = websocket_endpoints(self._http.app) if self._http is not None else frozenset()
+        app = None if self._http is None else self._http.app
+        inside_websockets: frozenset[Endpoint] = frozenset()
+        if app is not None:
+            from tandem.server.websocket import websocket_endpoints
+
+            inside_websockets = websocket_endpoints(app)
         await close_endpoints(self._endpoints | inside_websockets, ConnectionForced("the server is shutting down"))
         await self._is_quiet.wait()
 

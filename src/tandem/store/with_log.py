@@ -7,6 +7,7 @@ from typing import Protocol
 
 from tandem.engine.hubs.event import Event
 from tandem.engine.queries import EventsQuery, EventTimeQuery, Query
+from tandem.errors import ArrowUnavailable
 from tandem.store.base import Trimmed
 
 __all__ = ["WithLog"]
@@ -70,13 +71,21 @@ class WithLog:
     def read_events(self, query: Query) -> bool:
         """Answer a query about events. False if it is about something else."""
         if isinstance(query, EventsQuery):
-            query.answer(
-                self._events.read(
+            try:
+                events = self._events.read(
                     query.hub_number, query.partition_id, query.from_sequence_number, query.limit, query.limit_bytes
                 )
-            )
+            except ArrowUnavailable as error:
+                query.refuse(error)
+            else:
+                query.answer(events)
         elif isinstance(query, EventTimeQuery):
-            query.answer(self._events.find_time(query.hub_number, query.partition_id, query.at_ms))
+            try:
+                number = self._events.find_time(query.hub_number, query.partition_id, query.at_ms)
+            except ArrowUnavailable as error:
+                query.refuse(error)
+            else:
+                query.answer(number)
         else:
             return False
         return True

@@ -6,6 +6,7 @@ reads; one that is behind has its events read from the store, a portion at a tim
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tandem.engine.hubs.event import Event
@@ -167,7 +168,7 @@ class Partition:
                 self.hub.namespace.hubs.pump_soon(self)
 
             self.hub.namespace.effects.queries.append(
-                EventTimeQuery(self.hub.number, self.partition_id, position.first, answer)
+                EventTimeQuery(self.hub.number, self.partition_id, position.first, answer, self._refusing(receiver))
             )
             return
         else:
@@ -253,8 +254,26 @@ class Partition:
 
         limit = min(receiver.credit, MAX_EVENTS_PER_READ)
         self.hub.namespace.effects.queries.append(
-            EventsQuery(self.hub.number, self.partition_id, number, limit, MAX_EVENT_READ_BYTES, answer)
+            EventsQuery(
+                self.hub.number,
+                self.partition_id,
+                number,
+                limit,
+                MAX_EVENT_READ_BYTES,
+                answer,
+                self._refusing(receiver),
+            )
         )
+
+    def _refusing(self, receiver: EventReceiver) -> Callable[[ProtocolError], None]:
+        """End a receiver whose events the store cannot read."""
+
+        def refuse(error: ProtocolError) -> None:
+            if receiver.is_open:
+                self.close_receiver(receiver)
+                self._end(receiver, error)
+
+        return refuse
 
     def _from_tail(self, number: int, limit: int) -> list[Event]:
         tail = self._tail

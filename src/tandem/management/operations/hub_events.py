@@ -22,7 +22,7 @@ from tandem.engine.hubs.hub import EventHub
 from tandem.engine.hubs.partition import Partition
 from tandem.engine.namespace import Namespace
 from tandem.engine.queries import EventsQuery
-from tandem.errors import ArgumentOutOfRange, HubRecreated, ServerBusy
+from tandem.errors import ArgumentOutOfRange, HubRecreated, ProtocolError, ServerBusy
 from tandem.limits import MAX_PEEK_BYTES
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
@@ -190,13 +190,16 @@ class HubEventHandlers:
             def answer(events: list[Event]) -> None:
                 namespace.effects.reply(asker, events)
 
+            def refuse(error: ProtocolError) -> None:
+                namespace.effects.reply(asker, error)
+
             if found.first == found.end:
                 answer([])
                 return
             count = found.end - found.first
             number, partition_id = found.hub.number, found.partition.partition_id
             namespace.effects.queries.append(
-                EventsQuery(number, partition_id, found.first, count, MAX_PEEK_BYTES, answer)
+                EventsQuery(number, partition_id, found.first, count, MAX_PEEK_BYTES, answer, refuse)
             )
 
         events = cast("list[Event]", await ask(self._gate, look))

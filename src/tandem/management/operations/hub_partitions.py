@@ -13,6 +13,7 @@ from tandem.engine.hubs.hub import EventHub
 from tandem.engine.hubs.partition import Partition
 from tandem.engine.namespace import Namespace
 from tandem.engine.queries import EventTimeQuery
+from tandem.errors import ProtocolError
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
 from tandem.management.hubs import incarnation_of
@@ -116,6 +117,9 @@ def _find_time(hub: EventHub, answer: HubPositions, at_ms: int, asker: object) -
             # By now the effects are others.
             hub.namespace.effects.reply(asker, answer)
 
+    def refuse(error: ProtocolError) -> None:
+        hub.namespace.effects.reply(asker, error)
+
     for position in answer.partitions:
-        query = EventTimeQuery(hub.number, int(position.partition), at_ms, partial(note, position))
+        query = EventTimeQuery(hub.number, int(position.partition), at_ms, partial(note, position), refuse)
         effects.queries.append(query)

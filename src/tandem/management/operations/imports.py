@@ -13,6 +13,7 @@ from typing import Any, Final, Literal
 from aiohttp import web
 
 from tandem.addresses import subscription_path
+from tandem.arrow import load_arrow
 from tandem.auth import Right
 from tandem.engine.description import QueueDescription
 from tandem.engine.descriptions import description_of
@@ -26,7 +27,7 @@ from tandem.engine.topic_description import TopicDescription
 from tandem.errors import ArgumentError, ProtocolError
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
-from tandem.management.hubs import new_hub
+from tandem.management.hub_fields import new_hub
 from tandem.management.operations.described import Operation, describes
 from tandem.management.operations.entity_shapes import EntityReport, ImportReport, ImportRequest
 from tandem.management.operations.exports import EXPORT_VERSION
@@ -149,6 +150,7 @@ class _Importer:
         existing = namespace.hubs.find(item.path)
         description = new_hub(item.fields if existing is None else {**item.fields, "name": existing.name})
         if existing is None:
+            load_arrow()
             item.outcome = "created"
             if not self._is_dry_run:
                 namespace.hubs.create(description)

@@ -153,13 +153,13 @@ class _Check:
 
 def _faults(segment: Segment, folder: Path, partition_id: int) -> Iterator[str]:
     """What is wrong with a segment. Its columns are made again from what readers over AMQP get, and compared."""
-    import pyarrow as pa
-
+    from tandem.arrow import load_arrow
     from tandem.engine.hubs.rows import Rows
     from tandem.event_columns import public_batch
     from tandem.store.log.open_segment import OpenSegment
     from tandem.store.log.seal import ARROW_CRC_KEY
 
+    pa = load_arrow()
     try:
         opened = OpenSegment(segment, folder)
         metadata = pa.ipc.open_file(str(segment.amqp_path(folder))).metadata or {}

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
-import pyarrow as pa
-
+from tandem.arrow import load_arrow
 from tandem.engine.hubs.event import Event
 from tandem.engine.hubs.rows import Rows
 from tandem.event_columns import binaries, integers, nullable_binaries, public_batch
 from tandem.store.log.log_limits import LogLimits
 
 __all__ = ["AMQP_SCHEMA", "END_OF_STREAM", "amqp_batch", "batches_of", "rows_of", "with_metadata"]
+
+pa: Final = load_arrow()
 
 # The sender's annotations, encoded and counted, and the bare message around the body. No footer means that the head is
 # the whole bare message.

@@ -6,16 +6,17 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
+from typing import Any, Final
 
 from tandem.amqp.sections import NO_ENTRIES, Entries
+from tandem.arrow import load_arrow
 from tandem.engine.hubs.event import Event
 from tandem.errors import StoreCorrupt
 from tandem.store.log.segment import Segment
 
 __all__ = ["OpenSegment", "OpenSegments"]
+
+pa: Final = load_arrow()
 
 
 class OpenSegment:

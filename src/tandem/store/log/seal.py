@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-import pyarrow as pa
-
+from tandem.arrow import load_arrow
 from tandem.engine.hubs.event import Event
 from tandem.errors import StoreCorrupt
 from tandem.event_columns import PUBLIC_SCHEMA, public_batch
@@ -30,6 +29,8 @@ from tandem.store.log.log_limits import LogLimits
 from tandem.store.log.segment import TEMPORARY_SUFFIX, Segment, partition_folder
 
 __all__ = ["ARROW_CRC_KEY", "seal"]
+
+pa: Final = load_arrow()
 
 # In the footer of the .amqp file: the CRC-32 of the .arrow file.
 ARROW_CRC_KEY: Final = b"arrow-crc32"
