@@ -9,6 +9,9 @@ SHELL := /bin/sh
 .DELETE_ON_ERROR:
 .DEFAULT_GOAL := help
 
+# The suite starts hundreds of Python processes. Each would compile every module it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?= python3
 N ?= 20000
 
