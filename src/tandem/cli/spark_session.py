@@ -20,13 +20,15 @@ _INSTALL: Final = "the pipeline needs Spark: pip install 'tandem-bus[spark]'"
 
 
 @contextlib.contextmanager
-def open_spark(name: str, master: str | None) -> Iterator[SparkSession]:
+def open_spark(name: str, master: str | None, *, is_small: bool = False) -> Iterator[SparkSession]:
+    """Open a session for a command. `is_small`: on this machine, set it up for some thousand records."""
     try:
-        from tandem.spark.spark_session import chosen_java, session
+        from tandem.spark.spark_session import SMALL_DATA_SETTINGS, chosen_java, session
     except ImportError as error:
         raise CommandFailed(f"{_INSTALL} ({error})") from error
     typer.echo(f"{name}: Spark on {chosen_java()}", err=True)
-    spark = session(f"tandem {name}", master=master)
+    # A cluster has settings of its own.
+    spark = session(f"tandem {name}", master=master, settings=SMALL_DATA_SETTINGS if is_small and not master else None)
     try:
         yield spark
     except TandemError:

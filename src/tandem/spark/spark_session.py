@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from tandem.spark.java import Java, cache_folder, find_java
 from tandem.spark.spark_home import light_home
 
-__all__ = ["DEFAULT_MASTER", "chosen_java", "session"]
+__all__ = ["DEFAULT_MASTER", "SMALL_DATA_SETTINGS", "chosen_java", "session"]
 
 DEFAULT_MASTER: Final = "local[*]"
 
@@ -38,6 +38,16 @@ _LOCAL_SETTINGS: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "8",
+}
+
+# For a session that reads some thousand records and ends. Its time goes into starting: into processes, classes, code
+# that is generated and compiled, stages and tasks, and hardly into the records.
+SMALL_DATA_SETTINGS: Final = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
+    "spark.default.parallelism": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "1",
 }
 
 # Spark's own logging begins before its settings are read, and would say so.

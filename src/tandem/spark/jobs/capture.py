@@ -60,7 +60,7 @@ def capture(
     checkpoint = out / _CHECKPOINT
     writer = (
         events.transform(captured(hub))
-        .writeStream.queryName(f"capture {hub}")
+        .writeStream.queryName(f"capture {hub} to {out}")
         .outputMode("append")
         .option("checkpointLocation", str(checkpoint))
         .option("path", str(out))

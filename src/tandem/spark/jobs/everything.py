@@ -26,12 +26,16 @@ def everything(
     latency_window: str = "1 minute",
     advance: Callable[[str], object] = lambda _: None,
 ) -> None:
-    """`advance` is told what was done, after each step."""
-    records = refresh(spark, namespaces, out)
-    advance(f"captured {records.count():,} records of {len(namespaces)} namespaces")
-    write_costs(records, out, tariff, window=cost_window)
-    advance("metered")
-    write_outages(records, out)
-    advance("judged availability")
-    write_latencies(records, out, window=latency_window)
-    advance("measured latency")
+    """Call `advance` with a description of each completed step."""
+    # Every result reads all records: they are read from the captured files once.
+    records = refresh(spark, namespaces, out).cache()
+    try:
+        advance(f"captured {records.count():,} records of {len(namespaces)} namespaces")
+        write_costs(records, out, tariff, window=cost_window)
+        advance("metered")
+        write_outages(records, out)
+        advance("judged availability")
+        write_latencies(records, out, window=latency_window)
+        advance("measured latency")
+    finally:
+        records.unpersist()

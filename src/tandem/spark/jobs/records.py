@@ -10,6 +10,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
+from pyspark.sql.streaming.query import StreamingQuery
 
 from tandem.spark.connection import parse
 from tandem.spark.jobs.capture import capture, read_captured
@@ -25,13 +26,22 @@ Namespaces = Sequence[str] | Mapping[str, str]
 
 
 def refresh(spark: SparkSession, namespaces: Namespaces, out: Path) -> DataFrame:
-    """Capture what is new, and return all there is: the columns of a hub, and the namespace that it came from."""
+    """Capture new records, and return every captured one: the columns of a hub, and the namespace as `source`.
+
+    The namespaces are captured at the same time: a short capture mostly waits for processes to start.
+    """
     named = namespaces if isinstance(namespaces, Mapping) else {_name(one): one for one in namespaces}
-    every: list[DataFrame] = []
-    for name, connection_string in named.items():
-        place = out / _EVENTS / name
-        capture(spark, {"connectionString": connection_string}, OPERATIONS_HUB, place).awaitTermination()
-        every.append(read_captured(spark, place).withColumn("source", sql.lit(name)))
+    queries: list[StreamingQuery] = []
+    try:
+        for name, connection_string in named.items():
+            queries.append(capture(spark, {"connectionString": connection_string}, OPERATIONS_HUB, _place(out, name)))
+        for query in queries:
+            query.awaitTermination()
+    finally:
+        # Only has an effect after a failure: the queries on the other namespaces are still running.
+        for query in queries:
+            query.stop()
+    every = [read_captured(spark, _place(out, name)).withColumn("source", sql.lit(name)) for name in named]
     return reduce(DataFrame.unionByName, every)
 
 
@@ -42,6 +52,10 @@ def write(table: DataFrame, out: Path, *first: str) -> None:
     job runs.
     """
     table.coalesce(1).sortWithinPartitions(*first, *table.columns).write.mode("overwrite").parquet(str(out))
+
+
+def _place(out: Path, name: str) -> Path:
+    return out / _EVENTS / name
 
 
 def _name(connection_string: str) -> str:
