@@ -21,7 +21,7 @@ _ARGUMENTS: Final = ("--no-operations",)
 
 
 def data_directories(folder: Path) -> list[Path]:
-    """Return the data directories of brokers in a folder, such as `primary` and `secondary` of `tandem drill --keep`."""
+    """Return the data directories in a folder, such as `primary` and `secondary` of `tandem drill --keep`."""
     found = sorted(path.parent for path in folder.glob(f"*/{DATABASE_NAME}"))
     if not found:
         raise CommandFailed(

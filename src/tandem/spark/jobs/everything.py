@@ -1,4 +1,4 @@
-"""Cost, availability and latency in one run: the records are captured once, and read by all three."""
+"""Cost, availability and latency in one run, from records that are captured and read once."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tandem.cost.tariff import Tariff
-from tandem.spark.jobs.availability import write_outages
-from tandem.spark.jobs.latency import write_latencies
-from tandem.spark.jobs.metering import write_costs
-from tandem.spark.jobs.records import Namespaces, refresh
+from tandem.spark.jobs.availability import outage_results
+from tandem.spark.jobs.latency import latency_results
+from tandem.spark.jobs.metering import cost_results
+from tandem.spark.jobs.records import Namespaces, refresh, write
 
 __all__ = ["everything"]
 
@@ -26,16 +26,16 @@ def everything(
     latency_window: str = "1 minute",
     advance: Callable[[str], object] = lambda _: None,
 ) -> None:
-    """Call `advance` with a description of each completed step."""
+    """Call `advance` with a sentence about each step when it is done."""
     # Every result reads all records: they are read from the captured files once.
     records = refresh(spark, namespaces, out).cache()
     try:
         advance(f"captured {records.count():,} records of {len(namespaces)} namespaces")
-        write_costs(records, out, tariff, window=cost_window)
-        advance("metered")
-        write_outages(records, out)
-        advance("judged availability")
-        write_latencies(records, out, window=latency_window)
-        advance("measured latency")
+        results = [
+            *outage_results(records),
+            *cost_results(records, tariff, window=cost_window),
+            *latency_results(records, window=latency_window),
+        ]
+        write(results, out, lambda name: advance(f"wrote {name}"))
     finally:
         records.unpersist()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import reduce
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
@@ -15,11 +16,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 from tandem.spark.connection import parse
 from tandem.spark.jobs.capture import capture, read_captured
 
-__all__ = ["OPERATIONS_HUB", "Namespaces", "refresh", "write"]
+__all__ = ["OPERATIONS_HUB", "Namespaces", "Result", "refresh", "write"]
 
 OPERATIONS_HUB: Final = "$operations"
 
 _EVENTS: Final = "events"
+
+# Results that are written at the same time. More would only compete for the driver's cores.
+_PARALLEL_WRITES: Final = 3
 
 # Connection strings. With names of one's own, by which what was captured is found again wherever a broker listens.
 Namespaces = Sequence[str] | Mapping[str, str]
@@ -45,13 +49,32 @@ def refresh(spark: SparkSession, namespaces: Namespaces, out: Path) -> DataFrame
     return reduce(DataFrame.unionByName, every)
 
 
-def write(table: DataFrame, out: Path, *first: str) -> None:
-    """A result, in place of the one before: it is made anew from all records, however late they came.
+class Result(NamedTuple):
+    """A table that a job makes: the name of its folder, and its rows.
 
-    Its rows are in the order of their columns, from the `first` on: the same records make the same file, wherever the
-    job runs.
+    Rows are sorted by `first`, then by all columns: the same records make the same file, wherever the job runs.
     """
-    table.coalesce(1).sortWithinPartitions(*first, *table.columns).write.mode("overwrite").parquet(str(out))
+
+    name: str
+    table: DataFrame
+    first: tuple[str, ...] = ()
+
+
+def write(results: Sequence[Result], out: Path, written: Callable[[str], object] = lambda _: None) -> None:
+    """Replace earlier results: each is computed from all records, however late they came.
+
+    Calls `written` with the name of each result. Results are written at the same time: most of the time of a small
+    one goes into planning, which keeps one core busy.
+    """
+
+    def write_one(result: Result) -> str:
+        table = result.table.coalesce(1).sortWithinPartitions(*result.first, *result.table.columns)
+        table.write.mode("overwrite").parquet(str(out / result.name))
+        return result.name
+
+    with ThreadPoolExecutor(_PARALLEL_WRITES) as pool:
+        for writing in as_completed([pool.submit(write_one, result) for result in results]):
+            written(writing.result())
 
 
 def _place(out: Path, name: str) -> Path:
