@@ -30,8 +30,10 @@ _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.ui.enabled": "false",
-    "spark.log.level": "ERROR",
 }
+
+# Of a program that spark-submit has started: its Java does not have our configuration of logging.
+_SUBMITTED_SETTINGS: Final = {"spark.log.level": "ERROR"}
 
 # Of a session on this machine alone: nothing listens to the network, and nothing is spread over 200 tasks.
 _LOCAL_SETTINGS: Final = {
@@ -40,14 +42,16 @@ _LOCAL_SETTINGS: Final = {
     "spark.sql.shuffle.partitions": "8",
 }
 
-# For a session that reads some thousand records and ends. Its time goes into starting: into processes, classes, code
-# that is generated and compiled, stages and tasks, and hardly into the records.
+# For a session that reads a few thousand records and ends. Its time is spent on starting: on processes, on classes, on
+# generating and compiling code, on stages and tasks. Hardly any is spent on the records.
 SMALL_DATA_SETTINGS: Final = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
     "spark.default.parallelism": "1",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.shuffle.partitions": "1",
+    # Recording the Python line of every expression takes several calls to the driver each.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
 # Spark's own logging begins before its settings are read, and would say so.
@@ -76,7 +80,7 @@ def session(
     # A program that spark-submit has started was told its master there.
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     chosen = master if master is not None or is_submitted else DEFAULT_MASTER
-    every = dict(_SETTINGS)
+    every = _SETTINGS | (_SUBMITTED_SETTINGS if is_submitted else {})
     if chosen is not None:
         builder = builder.master(chosen)
         if chosen.startswith("local"):
