@@ -10,6 +10,7 @@ data directory. Every acknowledged message must be received, and no completed me
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -31,6 +32,16 @@ BATCH = 50
 # Seconds without a message after which the consumer looks whether the queue is empty.
 WAIT_S = 1
 
+MEANINGS = {
+    "sent": "sent and acknowledged",
+    "received": "received",
+    "completed": "completed and acknowledged",
+    "lost": "lost",
+    "duplicates": "delivered again after completion",
+    "redelivered": "delivered again before completion",
+    "errors": "errors that clients caught and retried",
+}
+
 console = Console()
 
 
@@ -49,8 +60,16 @@ class Account:
         return [number for number in self.sent if number not in self.received]
 
     @property
-    def redelivered(self) -> int:
-        return sum(count - 1 for count in self.received.values())
+    def counts(self) -> dict[str, int]:
+        return {
+            "sent": len(self.sent),
+            "received": len(self.received),
+            "completed": len(self.completed),
+            "lost": len(self.lost),
+            "duplicates": len(self.seen_again),
+            "redelivered": sum(count - 1 for count in self.received.values()) - len(self.seen_again),
+            "errors": self.failures,
+        }
 
     @property
     def is_sound(self) -> bool:
@@ -139,16 +158,8 @@ def report(account: Account) -> None:
     table = Table(title="Every message accounted for")
     table.add_column("what")
     table.add_column("messages", justify="right")
-    for what, count in (
-        ("sent and acknowledged", len(account.sent)),
-        ("received", len(account.received)),
-        ("completed and acknowledged", len(account.completed)),
-        ("lost", len(account.lost)),
-        ("delivered again after completion", len(account.seen_again)),
-        ("delivered again before completion", account.redelivered),
-        ("errors that clients caught and retried", account.failures),
-    ):
-        table.add_row(what, f"{count:,}")
+    for name, count in account.counts.items():
+        table.add_row(MEANINGS[name], f"{count:,}")
     console.print(table)
     console.print("[green]Nothing was lost.[/]" if account.is_sound else "[red]Messages were lost or came again.[/]")
 
@@ -158,7 +169,9 @@ def run(messages: int) -> Account:
     account = Account()
     with tempfile.TemporaryDirectory() as directory, Broker(Path(directory) / "data") as broker:
         console.print(f"the broker serves {broker.connection_string.split(';', maxsplit=1)[0]}\n")
-        tandem(broker, f"queue create {QUEUE} --lock-duration 5s --max-delivery-count 100 --requires-duplicate-detection")
+        tandem(
+            broker, f"queue create {QUEUE} --lock-duration 5s --max-delivery-count 100 --requires-duplicate-detection"
+        )
         producer = threading.Thread(target=produce, args=(broker, account, messages))
         run_with_a_kill(broker, account, f"Sending {messages:,} messages", producer, messages // 2)
         consumer = threading.Thread(target=consume, args=(broker, account))
@@ -171,8 +184,12 @@ def run(messages: int) -> Account:
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--messages", type=int, default=2_000)
-    account = run(parser.parse_args().messages)
+    parser.add_argument("--save", type=Path, metavar="FILE", help="write the account to FILE as JSON")
+    arguments = parser.parse_args()
+    account = run(arguments.messages)
     report(account)
+    if arguments.save is not None:
+        arguments.save.write_text(json.dumps(account.counts), encoding="utf-8")
     return 0 if account.is_sound else 1
 
 

@@ -87,7 +87,7 @@ class Drill:
 
     def _on_event(self, event: PairingEvent) -> None:
         self._chronicle.note_event(event, time.monotonic())
-        sentence = self._sentences.get(event["event"])
+        sentence = self._sentences.get(str(event["event"]))
         if sentence is not None:
             self._say(f"{event['entity']}: {sentence}")
 

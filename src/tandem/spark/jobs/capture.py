@@ -60,7 +60,7 @@ def capture(
     checkpoint = out / _CHECKPOINT
     writer = (
         events.transform(captured(hub))
-        .writeStream.queryName(f"capture {hub} to {out}")
+        .writeStream.queryName(f"capture {hub}")
         .outputMode("append")
         .option("checkpointLocation", str(checkpoint))
         .option("path", str(out))

@@ -1,4 +1,4 @@
-"""Cost, availability and latency in one run, from records that are captured and read once."""
+"""Cost, availability and latency of stopped brokers in one run, from records that are read once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tandem.cost.tariff import Tariff
 from tandem.spark.jobs.availability import outage_results
 from tandem.spark.jobs.latency import latency_results
 from tandem.spark.jobs.metering import cost_results
-from tandem.spark.jobs.records import Namespaces, refresh, write
+from tandem.spark.jobs.records import Namespaces, read, write
 
 __all__ = ["everything"]
 
@@ -27,10 +27,10 @@ def everything(
     advance: Callable[[str], object] = lambda _: None,
 ) -> None:
     """Call `advance` with a sentence about each step when it is done."""
-    # Every result reads all records: they are read from the captured files once.
-    records = refresh(spark, namespaces, out).cache()
+    # Every result needs all records: they are read from the hubs once.
+    records = read(spark, namespaces).cache()
     try:
-        advance(f"captured {records.count():,} records of {len(namespaces)} namespaces")
+        advance(f"read {records.count():,} records of {len(namespaces)} namespaces")
         results = [
             *outage_results(records),
             *cost_results(records, tariff, window=cost_window),

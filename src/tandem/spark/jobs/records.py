@@ -1,4 +1,4 @@
-"""The hubs of operations of one or more namespaces, captured, as one table that the other jobs read."""
+"""The hubs of operations of one or more namespaces, as one table that the other jobs read, and their results."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
-from pyspark.sql.streaming.query import StreamingQuery
 
 from tandem.spark.connection import parse
 from tandem.spark.jobs.capture import capture, read_captured
+from tandem.spark.options import FORMAT
 
-__all__ = ["OPERATIONS_HUB", "Namespaces", "Result", "refresh", "write"]
+__all__ = ["OPERATIONS_HUB", "Namespaces", "Result", "read", "refresh", "write"]
 
 OPERATIONS_HUB: Final = "$operations"
 
@@ -30,22 +30,24 @@ Namespaces = Sequence[str] | Mapping[str, str]
 
 
 def refresh(spark: SparkSession, namespaces: Namespaces, out: Path) -> DataFrame:
-    """Capture new records, and return every captured one: the columns of a hub, and the namespace as `source`.
+    """Capture new records, and return every captured one: the columns of a hub, and the namespace as `source`."""
+    every: list[DataFrame] = []
+    for name, connection_string in _named(namespaces).items():
+        place = out / _EVENTS / name
+        capture(spark, {"connectionString": connection_string}, OPERATIONS_HUB, place).awaitTermination()
+        every.append(read_captured(spark, place).withColumn("source", sql.lit(name)))
+    return reduce(DataFrame.unionByName, every)
 
-    The namespaces are captured at the same time: a short capture mostly waits for processes to start.
+
+def read(spark: SparkSession, namespaces: Namespaces) -> DataFrame:
+    """Return the records that the hubs hold now, with the columns of `refresh`.
+
+    Nothing is captured. For brokers that record nothing any more: reading a batch starts fewer processes than a stream.
     """
-    named = namespaces if isinstance(namespaces, Mapping) else {_name(one): one for one in namespaces}
-    queries: list[StreamingQuery] = []
-    try:
-        for name, connection_string in named.items():
-            queries.append(capture(spark, {"connectionString": connection_string}, OPERATIONS_HUB, _place(out, name)))
-        for query in queries:
-            query.awaitTermination()
-    finally:
-        # Only has an effect after a failure: the queries on the other namespaces are still running.
-        for query in queries:
-            query.stop()
-    every = [read_captured(spark, _place(out, name)).withColumn("source", sql.lit(name)) for name in named]
+    every: list[DataFrame] = []
+    for name, connection_string in _named(namespaces).items():
+        options = {"connectionString": connection_string, "eventHub": OPERATIONS_HUB, "startingPosition": "earliest"}
+        every.append(spark.read.format(FORMAT).options(**options).load().withColumn("source", sql.lit(name)))
     return reduce(DataFrame.unionByName, every)
 
 
@@ -77,8 +79,8 @@ def write(results: Sequence[Result], out: Path, written: Callable[[str], object]
             written(writing.result())
 
 
-def _place(out: Path, name: str) -> Path:
-    return out / _EVENTS / name
+def _named(namespaces: Namespaces) -> Mapping[str, str]:
+    return namespaces if isinstance(namespaces, Mapping) else {_name(one): one for one in namespaces}
 
 
 def _name(connection_string: str) -> str:
