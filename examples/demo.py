@@ -138,8 +138,8 @@ What you have seen:
 1. A broker was killed twice with SIGKILL while the official Azure SDK was sending and receiving. It was restarted on \
 its data directory, and every acknowledged message was still there.
 2. A primary namespace was killed while a paired client was sending. It was down for \
-{drilled["outage_seconds"]:.0f} s. After the failover interval the client sent to the secondary namespace instead. When the primary was back, the syphon \
-moved {drilled["syphoned"]:,} messages to it.
+{drilled["outage_seconds"]:.0f} s. After the failover interval the client sent to the secondary namespace instead. \
+When the primary was back, the syphon moved {drilled["syphoned"]:,} messages to it.
 3. Spark read the operations that both namespaces had recorded, and computed outages, cost and latency from them.
 """
     )
