@@ -95,7 +95,22 @@ def session(
     every[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {every.get(_JAVA_OPTIONS, '')}".strip()
     for key, value in every.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    made = builder.getOrCreate()
+    if any(character.isspace() for character in os.environ["PYSPARK_PYTHON"]):
+        _register_formats(made)
+    return made
+
+
+def _register_formats(spark: SparkSession) -> None:
+    """Register the formats that Spark finds by itself where the path of Python has no space.
+
+    It looks for data sources only if `sh -c "command -v PYTHON"` succeeds, with a path that it does not quote.
+    """
+    from pyspark_eventhubs import DefaultSource as EventHubs
+    from pyspark_servicebus import DefaultSource as ServiceBus
+
+    for source in (EventHubs, ServiceBus):
+        spark.dataSource.register(source)
 
 
 def _choose_home(master: str) -> None:
