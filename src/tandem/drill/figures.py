@@ -22,11 +22,11 @@ MEANINGS: Final = {
     "out_of_order": "received behind a later message of the same sender",
     "diverted": "sent to the secondary during the outage",
     "syphoned": "moved from the secondary to the primary",
-    "redelivered": "delivered again because the completion did not arrive",
+    "redelivered": "delivered again: the completion did not arrive",
     "refused": "failed sends",
     "pings": "pings to the primary during the outage",
     "seconds_to_detect": "from the start of the outage to the first failover",
-    "seconds_to_restore": "from the primary's return to the last restored entity",
+    "seconds_to_restore": "from the primary's return until all entities are back",
     "seconds_to_drain": "from the primary's return to an empty backlog",
     "outage_seconds": "from the start of the outage to the primary's return",
 }
