@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -139,7 +140,8 @@ def _run(plan: DrillPlan, folder: Path, is_quiet: bool) -> dict[str, Any]:
 
     def say(what: str) -> None:
         if not is_quiet:
-            typer.echo(f"{time.monotonic() - started_s:7.2f} s  {neutral(what)}", err=True)
+            # Not typer.echo: it writes past the stream that keeps lines above a progress bar.
+            sys.stderr.write(f"{time.monotonic() - started_s:7.2f} s  {neutral(what)}\n")
 
     with progress("received", plan.messages, is_quiet) as advance:
         return asyncio.run(run_drill(plan, folder, say, lambda done: advance(done, plan.messages)))

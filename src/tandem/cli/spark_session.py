@@ -32,8 +32,10 @@ def open_spark(name: str, master: str | None, *, is_small: bool = False) -> Iter
     typer.echo(f"{name}: Spark on {chosen_java()}", err=True)
     # A cluster has settings of its own.
     settings = SMALL_DATA_SETTINGS if is_small and master is None else None
+    # Jobs of a moment: their progress bars would only cover the lines of the command.
+    shows_progress = False if is_small else None
     try:
-        with session(f"tandem {name}", master=master, settings=settings) as spark:
+        with session(f"tandem {name}", master=master, settings=settings, shows_progress=shows_progress) as spark:
             yield spark
     except TandemError:
         raise
