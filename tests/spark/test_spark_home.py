@@ -64,7 +64,7 @@ def test_the_formats_are_found_by_a_python_in_a_folder_with_a_space(tmp_path: Pa
         timeout=PROGRAM_LIMIT_S,
         check=False,
     )
-    assert done.stdout.splitlines() == ["eventhubs body", "servicebus body"], done.stderr
+    assert done.stdout.splitlines() == ["eventhubs body", "servicebus queue"], done.stderr
 
 
 @pytest.mark.timeout(900)

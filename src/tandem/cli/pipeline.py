@@ -287,15 +287,16 @@ def _run_everything(source: Path, out: Path, tariff: Path | None, master: str | 
     def say(what: str) -> None:
         typer.echo(f"{time.monotonic() - started_s:7.2f} s  {what}", err=True)
 
-    say("starting the brokers and Spark; this takes 5 to 20 s")
     # The brokers start while Spark does.
-    with serving(source) as wait_for_brokers, open_spark("report", master, is_small=True) as spark:
-        from tandem.spark.jobs.everything import everything
+    with serving(source) as wait_for_brokers:
+        say("starting the brokers and Spark; this takes 5 to 20 s")
+        with open_spark("report", master, is_small=True) as spark:
+            from tandem.spark.jobs.everything import everything
 
-        say("Spark has started")
-        namespaces = wait_for_brokers()
-        say(f"{' and '.join(namespaces)} of {source} are served again")
-        everything(spark, namespaces, out, prices, latency_window=_SHORT_WINDOW, advance=say)
+            say("Spark has started")
+            namespaces = wait_for_brokers()
+            say(f"{' and '.join(namespaces)} of {source} are served again")
+            everything(spark, namespaces, out, prices, latency_window=_SHORT_WINDOW, advance=say)
 
 
 def _rounds(follow: str | None) -> Iterator[None]:
