@@ -1,16 +1,16 @@
-"""Durable queues through the official SDK: the broker is killed twice, and every message is accounted for.
+"""Kill a broker twice under the official SDK, and account for every message.
 
-    make demo        or        python examples/kill_and_recover.py [--messages 2000]
+    python examples/kill_and_recover.py [--messages 2000]        also the first part of `make demo`
 
-The queue is made and looked at on the command line. A producer sends numbered messages, a consumer completes them, both
-with azure-servicebus as it comes from PyPI. In the middle of sending, and again in the middle of receiving, the broker
-is ended with SIGKILL and started again on the same data directory. At the end each message that was acknowledged must
-have been received, and none that was completed may have come again.
+A producer sends numbered messages and a consumer completes them, both with azure-servicebus as it comes from PyPI. The
+broker is killed with SIGKILL halfway through sending and again halfway through receiving, and restarted on the same
+data directory. Every acknowledged message must be received, and no completed message may be delivered again.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -29,12 +29,24 @@ from tandem.testing import Broker
 
 QUEUE = "orders"
 BATCH = 50
+# Seconds without a message after which the consumer looks whether the queue is empty.
+WAIT_S = 1
+
+MEANINGS = {
+    "sent": "sent and acknowledged",
+    "received": "received",
+    "completed": "completed and acknowledged",
+    "lost": "lost",
+    "duplicates": "delivered again after completion",
+    "redelivered": "delivered again before completion",
+    "errors": "errors that clients caught and retried",
+}
 
 console = Console()
 
 
 class Account:
-    """What was promised, and what came."""
+    """The messages that the broker acknowledged, and those that it delivered."""
 
     def __init__(self) -> None:
         self.sent: list[int] = []
@@ -47,10 +59,29 @@ class Account:
     def lost(self) -> list[int]:
         return [number for number in self.sent if number not in self.received]
 
+    @property
+    def counts(self) -> dict[str, int]:
+        return {
+            "sent": len(self.sent),
+            "received": len(self.received),
+            "completed": len(self.completed),
+            "lost": len(self.lost),
+            "duplicates": len(self.seen_again),
+            "redelivered": sum(count - 1 for count in self.received.values()) - len(self.seen_again),
+            "errors": self.failures,
+        }
+
+    @property
+    def is_sound(self) -> bool:
+        return not self.lost and not self.seen_again
+
 
 def produce(broker: Broker, account: Account, count: int) -> None:
-    """Send until all are acknowledged. What failed is sent again, by the SDK or by us: it may have arrived, and then
-    the queue knows it by its message id."""
+    """Send until every message is acknowledged.
+
+    A batch that failed is sent again, by the SDK or by this loop. If it had arrived, the queue recognizes it by its
+    message ids.
+    """
     numbers = list(range(count))
     while numbers:
         try:
@@ -63,7 +94,7 @@ def produce(broker: Broker, account: Account, count: int) -> None:
                     numbers = numbers[BATCH:]
         except ServiceBusError as error:
             account.failures += 1
-            console.print(f"  the producer saw [yellow]{type(error).__name__}[/], and goes on")
+            console.print(f"  the producer caught [yellow]{type(error).__name__}[/] and retries")
 
 
 def consume(broker: Broker, account: Account) -> None:
@@ -71,7 +102,7 @@ def consume(broker: Broker, account: Account) -> None:
     while True:
         try:
             client = ServiceBusClient.from_connection_string(broker.connection_string)
-            with client, client.get_queue_receiver(QUEUE, max_wait_time=5, prefetch_count=100) as receiver:
+            with client, client.get_queue_receiver(QUEUE, max_wait_time=WAIT_S, prefetch_count=100) as receiver:
                 for message in receiver:
                     number = int(str(message))
                     account.received[number] += 1
@@ -80,13 +111,14 @@ def consume(broker: Broker, account: Account) -> None:
                     try:
                         receiver.complete_message(message)
                     except MessageLockLostError:
-                        continue  # its lock went with the crash: it comes again, unless it was completed in that moment
+                        continue  # the crash ended the lock: delivered again, unless that completion had been written
                     account.completed.add(number)
+            # Locked messages are counted too: nothing can be delivered any more.
             if broker.queue(QUEUE)["active_message_count"] == 0:
                 return
         except ServiceBusError as error:
             account.failures += 1
-            console.print(f"  the consumer saw [yellow]{type(error).__name__}[/], and goes on")
+            console.print(f"  the consumer caught [yellow]{type(error).__name__}[/] and retries")
 
 
 def kill_when(broker: Broker, is_time: threading.Event) -> None:
@@ -94,7 +126,7 @@ def kill_when(broker: Broker, is_time: threading.Event) -> None:
     started = time.monotonic()
     broker.kill()
     broker.restart()
-    console.print(f"  [red]kill -9[/], and back after {time.monotonic() - started:.1f} s")
+    console.print(f"  broker killed ([red]kill -9[/]) and serving again after {time.monotonic() - started:.1f} s")
 
 
 def run_with_a_kill(broker: Broker, account: Account, title: str, work: threading.Thread, threshold: int) -> None:
@@ -114,7 +146,7 @@ def run_with_a_kill(broker: Broker, account: Account, title: str, work: threadin
 
 
 def tandem(broker: Broker, command: str) -> None:
-    """A command as a user would type it, and what it prints."""
+    """Run a command as a user would type it, and print its output."""
     console.print(f"[bold]$ tandem {command}[/]")
     environment = {**os.environ, "TANDEM_CONNECTION_STRING": broker.connection_string}
     program = [sys.executable, "-m", "tandem", *command.split()]
@@ -122,44 +154,43 @@ def tandem(broker: Broker, command: str) -> None:
     console.print(finished.stdout, markup=False, highlight=False)
 
 
-def report(account: Account) -> bool:
+def report(account: Account) -> None:
     table = Table(title="Every message accounted for")
     table.add_column("what")
     table.add_column("messages", justify="right")
-    again = sum(count - 1 for count in account.received.values())
-    for what, count in (
-        ("acknowledged sends", len(account.sent)),
-        ("received", len(account.received)),
-        ("completed, and told so", len(account.completed)),
-        ("lost", len(account.lost)),
-        ("completed, and seen again", len(account.seen_again)),
-        ("received more than once, before they were completed", again),
-        ("errors that clients saw and overcame", account.failures),
-    ):
-        table.add_row(what, f"{count:,}")
+    for name, count in account.counts.items():
+        table.add_row(MEANINGS[name], f"{count:,}")
     console.print(table)
-    return not account.lost and not account.seen_again
+    console.print("[green]Nothing was lost.[/]" if account.is_sound else "[red]Messages were lost or came again.[/]")
+
+
+def run(messages: int) -> Account:
+    """Start a broker in a temporary folder, send and receive, and return the account."""
+    account = Account()
+    with tempfile.TemporaryDirectory() as directory, Broker(Path(directory) / "data") as broker:
+        console.print(f"the broker serves {broker.connection_string.split(';', maxsplit=1)[0]}\n")
+        tandem(
+            broker, f"queue create {QUEUE} --lock-duration 5s --max-delivery-count 100 --requires-duplicate-detection"
+        )
+        producer = threading.Thread(target=produce, args=(broker, account, messages))
+        run_with_a_kill(broker, account, f"Sending {messages:,} messages", producer, messages // 2)
+        consumer = threading.Thread(target=consume, args=(broker, account))
+        tandem(broker, f"peek {QUEUE} --top 3")
+        run_with_a_kill(broker, account, f"Receiving {messages:,} messages", consumer, messages // 2)
+        tandem(broker, "queue list")
+    return account
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--messages", type=int, default=2_000)
+    parser.add_argument("--save", type=Path, metavar="FILE", help="write the account to FILE as JSON")
     arguments = parser.parse_args()
-    account = Account()
-    with tempfile.TemporaryDirectory() as directory, Broker(Path(directory) / "data") as broker:
-        console.print(f"tandem serves {broker.connection_string.split(';', maxsplit=1)[0]}\n")
-        options = "--lock-duration 5s --max-delivery-count 100 --requires-duplicate-detection"
-        tandem(broker, f"queue create {QUEUE} {options}")
-        half = arguments.messages // 2
-        producer = threading.Thread(target=produce, args=(broker, account, arguments.messages))
-        run_with_a_kill(broker, account, f"Sending {arguments.messages:,} messages", producer, half)
-        consumer = threading.Thread(target=consume, args=(broker, account))
-        tandem(broker, f"peek {QUEUE} --top 3")
-        run_with_a_kill(broker, account, f"Receiving {arguments.messages:,} messages", consumer, half)
-        tandem(broker, "queue list")
-    is_sound = report(account)
-    console.print("[green]Nothing was lost.[/]" if is_sound else "[red]Messages were lost or came again.[/]")
-    return 0 if is_sound else 1
+    account = run(arguments.messages)
+    report(account)
+    if arguments.save is not None:
+        arguments.save.write_text(json.dumps(account.counts), encoding="utf-8")
+    return 0 if account.is_sound else 1
 
 
 if __name__ == "__main__":

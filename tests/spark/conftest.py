@@ -84,7 +84,7 @@ def commands_share(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None
     from tandem.cli import pipeline
 
     @contextlib.contextmanager
-    def shared(*_: object) -> Iterator[SparkSession]:
+    def shared(*_: object, **__: object) -> Iterator[SparkSession]:
         yield spark
 
     monkeypatch.setattr(pipeline, "open_spark", shared)

@@ -107,7 +107,7 @@ def test_nothing_is_drawn_outside_of_its_picture() -> None:
 def test_tables_have_sums_and_say_what_is_not_known() -> None:
     tables = {table.title: table for table in report_tables(RESULTS)}
     assert tables["Cost by stage"].rows == [("direct", "13", "13", "0.50"), ("total", "13", "13", "0.50")]
-    assert tables["Outages"].rows == [("orders", "11-16 07:00:00", "10.0", "60.0", "–", "1", "1,234", "0")]
+    assert tables["Outages, in seconds"].rows == [("orders", "11-16 07:00:00", "10.0", "60.0", "–", "1", "1,234", "0")]
     latency = tables["Latency in the worst window"].rows
     assert latency == [("orders", "send", "9", "1", "5", "beyond"), ("orders", "peek", "1", "2", "2", "2")]
     assert "How messages arrived" not in tables

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pyspark
@@ -9,6 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tandem.spark.spark_home import light_home
+from tests.spark.deaths import PROGRAM_LIMIT_S
+from tests.spark.small_spark import SHORT_LIVED_JAVA
 
 INSTALLED = Path(pyspark.__file__).parent
 
@@ -35,6 +40,31 @@ def test_where_no_home_can_be_made_there_is_none(tmp_path: Path) -> None:
     assert light_home(tmp_path, tmp_path / "cache") is None
     (tmp_path / "file").touch()
     assert light_home(INSTALLED, tmp_path / "file") is None
+
+
+@pytest.mark.timeout(900)
+def test_the_formats_are_found_by_a_python_in_a_folder_with_a_space(tmp_path: Path) -> None:
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    (folder / "venv").symlink_to(sys.prefix)
+    program = "\n".join(
+        [
+            "from tandem.spark import session",
+            "with session('space') as spark:",
+            "    for name in ('eventhubs', 'servicebus'):",
+            "        print(name, spark.read.format(name).load().columns[0])",
+        ]
+    )
+    done = subprocess.run(
+        [folder / "venv" / "bin" / "python", "-c", program],
+        cwd=folder,
+        env={**os.environ, "SPARK_SUBMIT_OPTS": SHORT_LIVED_JAVA},
+        capture_output=True,
+        text=True,
+        timeout=PROGRAM_LIMIT_S,
+        check=False,
+    )
+    assert done.stdout.splitlines() == ["eventhubs body", "servicebus queue"], done.stderr
 
 
 @pytest.mark.timeout(900)

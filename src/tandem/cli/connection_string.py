@@ -12,7 +12,7 @@ from tandem.errors import ConfigurationError
 from tandem.management.connection_string import DEFAULT_HOST, DEFAULT_PORT, MAX_PORT, ConnectionString
 from tandem.server.keys import DEFAULT_DATA_DIR, KEYS_NAME, ROOT_RULE_NAME, load_or_make_keys
 
-__all__ = ["connection_string"]
+__all__ = ["connection_string", "root_connection_string"]
 
 
 def connection_string(
@@ -46,11 +46,16 @@ def connection_string(
         if own_dir.is_dir():
             data_dir = own_dir
             host = _host_of(namespace, host)
-    rule = load_or_make_keys(data_dir, dev).get(ROOT_RULE_NAME)
+    line = root_connection_string(data_dir, dev, host, port)
+    typer.echo(json.dumps({"connection_string": line}) if as_json else line)
+
+
+def root_connection_string(data_dir: Path, is_dev: bool, host: str, port: int) -> str:
+    """Return the connection string with the key to everything. Makes the keys of a data directory that has none."""
+    rule = load_or_make_keys(data_dir, is_dev).get(ROOT_RULE_NAME)
     if rule is None:
         raise ConfigurationError(f"{data_dir / KEYS_NAME} has no rule {ROOT_RULE_NAME!r} for the whole namespace")
-    line = str(ConnectionString(host, port, rule.name, rule.primary_key))
-    typer.echo(json.dumps({"connection_string": line}) if as_json else line)
+    return str(ConnectionString(host, port, rule.name, rule.primary_key))
 
 
 def _host_of(namespace: str, host: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -24,53 +25,55 @@ __all__ = ["drill"]
 
 # Longer than 70 lines: one parameter for each option, with the words that explain it.
 def drill(
-    messages: Annotated[int, typer.Option(help="How many are sent.", min=10)] = 1_000,
-    rate: Annotated[float, typer.Option(help="How many are sent in a second.", min=1)] = 40.0,
-    outage: Annotated[str, typer.Option(metavar="TIME", help="How long the primary is away.")] = "20s",
+    messages: Annotated[int, typer.Option(help="Number of messages to send.", min=10)] = 1_000,
+    rate: Annotated[float, typer.Option(help="Messages per second.", min=1)] = 40.0,
+    outage: Annotated[str, typer.Option(metavar="TIME", help="Duration of the outage.")] = "20s",
     failover_interval: Annotated[
-        str, typer.Option(metavar="TIME", help="How long an entity may fail before its messages take the detour.")
+        str, typer.Option(metavar="TIME", help="How long an entity may fail before it fails over.")
     ] = "2s",
-    ping_interval: Annotated[str, typer.Option(metavar="TIME", help="How often the primary is asked.")] = "1s",
+    ping_interval: Annotated[
+        str, typer.Option(metavar="TIME", help="Time between two pings to the primary during the outage.")
+    ] = "1s",
     operation_timeout: Annotated[
-        str, typer.Option(metavar="TIME", help="How long one send may take, the detour included.")
+        str, typer.Option(metavar="TIME", help="Time limit of one send, including failover.")
     ] = "5m",
-    backlog_queues: Annotated[int, typer.Option(help="How many queues the secondary has for the detour.", min=1)] = 10,
+    backlog_queues: Annotated[int, typer.Option(help="Number of backlog queues in the secondary.", min=1)] = 10,
     fault: Annotated[
         Fault,
         typer.Option(metavar="|".join(one.value for one in Fault), help="How the primary fails; kill is SIGKILL."),
     ] = Fault.KILL,
     entity: Annotated[
         str | None,
-        typer.Option(metavar="|".join(ENTITIES), help="Only this one fails, and no other may fail over."),
+        typer.Option(metavar="|".join(ENTITIES), help="Let only this entity fail; no other may fail over."),
     ] = None,
     begins_after: Annotated[
-        float, typer.Option(help="When it fails: after this part of the messages, from 0 to 1.", min=0, max=0.9)
+        float, typer.Option(help="Start the outage after this fraction of the messages.", min=0, max=0.9)
     ] = 0.25,
     driver: Annotated[
         DriverName,
         typer.Option(
             metavar="|".join(one.value for one in DriverName),
-            help="Whose client sends and receives: Tandem's, or the official SDK (azure-servicebus).",
+            help="Client to send and receive with: Tandem's, or the official SDK (azure-servicebus).",
         ),
     ] = DriverName.TANDEM,
     duplicate_detection: Annotated[
-        bool, typer.Option("--duplicate-detection", help="The entities detect duplicates: none may come.")
+        bool, typer.Option("--duplicate-detection", help="Enable duplicate detection; no duplicate may be received.")
     ] = False,
-    report: Annotated[Path, typer.Option(metavar="DIR", help="Where drill.json and drill.html are saved.")] = Path(
+    report: Annotated[Path, typer.Option(metavar="DIR", help="Folder for drill.json and drill.html.")] = Path(
         "build/drill"
     ),
     keep: Annotated[
         Path | None,
-        typer.Option(metavar="DIR", help="Leave the data of both brokers in DIR/primary and DIR/secondary."),
+        typer.Option(metavar="DIR", help="Keep the data of both brokers in DIR/primary and DIR/secondary."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let a primary namespace fail under load, and account for every message.
+    """Make a primary namespace fail under load, and account for every message.
 
-    Two brokers are started on this machine, in a folder that is deleted afterwards. Messages go to two queues, one of
-    them with sessions, and a topic, through a paired client. The primary is killed with SIGKILL, or fails in another
-    way, comes back, and what took the detour is syphoned. The exit code is 1 if a promise was broken: a message lost, a
-    duplicate nobody can explain, a failover of what was not away.
+    Starts two brokers on this machine, in a folder that is deleted afterwards. A paired client sends to two queues, one
+    of them with sessions, and to a topic. The primary is killed with SIGKILL, or fails in another way, and comes back;
+    then the diverted messages are syphoned. The exit status is 1 if a promise was broken: a message was lost, a
+    duplicate cannot be explained, or an entity failed over that was not down.
 
     \b
     Examples:
@@ -137,7 +140,8 @@ def _run(plan: DrillPlan, folder: Path, is_quiet: bool) -> dict[str, Any]:
 
     def say(what: str) -> None:
         if not is_quiet:
-            typer.echo(f"{time.monotonic() - started_s:7.2f} s  {neutral(what)}", err=True)
+            # Not typer.echo: it writes past the stream that keeps lines above a progress bar.
+            sys.stderr.write(f"{time.monotonic() - started_s:7.2f} s  {neutral(what)}\n")
 
     with progress("received", plan.messages, is_quiet) as advance:
         return asyncio.run(run_drill(plan, folder, say, lambda done: advance(done, plan.messages)))
@@ -152,4 +156,4 @@ def _print(figures: dict[str, Any]) -> None:
     ]
     print_table(("figure", "value", "meaning"), rows, ("value",))
     for violation in figures["violations"]:
-        typer.echo(f"broken: {violation}", err=True)
+        typer.echo(f"broken promise: {violation}", err=True)

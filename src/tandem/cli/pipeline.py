@@ -236,24 +236,25 @@ def drain(
 @app.command("report")
 def report(
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Where results are.", show_default=str(_DEFAULT_OUT))
+        Path | None, typer.Option("--out", metavar="DIR", help="Folder of the results.", show_default=str(_DEFAULT_OUT))
     ] = None,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a page that needs nothing else.")] = None,
-    title: Annotated[str, typer.Option(help="Of the page.")] = "Tandem: what the bus did",
+    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a self-contained HTML page.")] = None,
+    title: Annotated[str, typer.Option(help="Title of the page.")] = "Tandem: what the bus did",
     source: Annotated[
         Path | None,
         typer.Option(
-            "--from", metavar="DIR", help="Run all jobs first, over stopped brokers whose data directories lie in DIR."
+            "--from", metavar="DIR", help="Run all jobs first, on stopped brokers with data directories in DIR."
         ),
     ] = None,
     tariff: Annotated[Path | None, typer.Option(metavar="FILE", help="With --from: prices, as TOML.")] = None,
     master: Master = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what the jobs have found: tables here, and a page with plots. It needs neither Spark nor a broker.
+    """Show the results of the jobs: tables here, and a page with plots. This needs neither Spark nor a broker.
 
-    With --from it runs them itself, on Spark: the brokers are started again, their streams of operations are captured,
-    metered and judged, and tables and page go to DIR/pipeline and DIR/report.html unless said otherwise.
+    With --from, run the jobs first, on Spark: start the stopped brokers again, read their operations, and compute
+    outages, cost and latency. Results are written to DIR/pipeline and the page to DIR/report.html, unless --out and
+    --html name other places.
 
     \b
     Examples:
@@ -286,12 +287,15 @@ def _run_everything(source: Path, out: Path, tariff: Path | None, master: str | 
     def say(what: str) -> None:
         typer.echo(f"{time.monotonic() - started_s:7.2f} s  {what}", err=True)
 
-    with serving(source) as namespaces:
-        say(f"serving {', '.join(namespaces)} of {source}")
-        with open_spark("report", master) as spark:
+    # The brokers start while Spark does.
+    with serving(source) as wait_for_brokers:
+        say("starting the brokers and Spark; this takes 5 to 20 s")
+        with open_spark("report", master, is_small=True) as spark:
             from tandem.spark.jobs.everything import everything
 
-            say("Spark is there")
+            say("Spark has started")
+            namespaces = wait_for_brokers()
+            say(f"{' and '.join(namespaces)} of {source} are served again")
             everything(spark, namespaces, out, prices, latency_window=_SHORT_WINDOW, advance=say)
 
 

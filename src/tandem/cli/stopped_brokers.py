@@ -1,24 +1,27 @@
-"""Brokers that have stopped, started again on their data directories for as long as somebody reads them."""
+"""Stopped brokers, started again on their data directories while a command reads them."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
+from tandem.cli.connection_string import root_connection_string
 from tandem.cli.failure import CommandFailed
 from tandem.store.sqlite import DATABASE_NAME
 from tandem.testing import Broker
+from tandem.testing.broker import HOST
 
 __all__ = ["data_directories", "serving"]
 
-# What is read shall stay as it is: reading it is not counted.
+# Reading must not change the stream of operations that is read.
 _ARGUMENTS: Final = ("--no-operations",)
 
 
 def data_directories(folder: Path) -> list[Path]:
-    """The data directories of brokers in a folder, such as `primary` and `secondary` of `tandem drill --keep`."""
+    """Return the data directories in a folder, such as `primary` and `secondary` of `tandem drill --keep`."""
     found = sorted(path.parent for path in folder.glob(f"*/{DATABASE_NAME}"))
     if not found:
         raise CommandFailed(
@@ -29,8 +32,22 @@ def data_directories(folder: Path) -> list[Path]:
 
 
 @contextlib.contextmanager
-def serving(folder: Path) -> Iterator[dict[str, str]]:
-    """Their connection strings, by the names of their folders."""
+def serving(folder: Path) -> Iterator[Callable[[], dict[str, str]]]:
+    """Start the brokers in the background, and stop them on the way out.
+
+    Yields a function that waits until all of them serve, and returns their connection strings by the names of their
+    folders.
+    """
+    brokers = [Broker(path, arguments=_ARGUMENTS) for path in data_directories(folder)]
     with contextlib.ExitStack() as stack:
-        brokers = {path.name: Broker(path, arguments=_ARGUMENTS) for path in data_directories(folder)}
-        yield {name: stack.enter_context(broker).connection_string for name, broker in brokers.items()}
+        for broker in brokers:
+            stack.callback(broker.close)
+        pool = stack.enter_context(ThreadPoolExecutor(len(brokers)))
+        started = {broker.data_dir.name: pool.submit(_start, broker) for broker in brokers}
+        yield lambda: {name: one.result() for name, one in started.items()}
+
+
+def _start(broker: Broker) -> str:
+    """Return the connection string. `Broker.connection_string` would start another process, which takes a second."""
+    broker.start()
+    return root_connection_string(broker.data_dir, is_dev=False, host=HOST, port=broker.port)

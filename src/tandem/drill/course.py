@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,8 +40,6 @@ _WATCH_INTERVAL_S: Final = 0.02
 _LEFT_INTERVAL_S: Final = 0.2
 _ADVANCE_INTERVAL_S: Final = 0.2
 
-_SPOKEN: Final = frozenset({"failing", "failed-over", "restored"})
-
 
 class Drill:
     """One run."""
@@ -52,6 +51,11 @@ class Drill:
         self._primary, self._secondary = (Broker(folder / name, arguments=arguments) for name in (PRIMARY, SECONDARY))
         self.account = Account()
         self._chronicle = Chronicle()
+        self._sentences = {
+            "failing": f"failing; waiting for the failover interval of {_seconds(plan.failover_interval)}",
+            "failed-over": "failed over to the secondary",
+            "restored": "restored to the primary",
+        }
 
     # Any: the figures are what is printed as JSON.
     async def run(self) -> dict[str, Any]:
@@ -60,7 +64,7 @@ class Drill:
                 stack.callback(broker.close)
             await asyncio.gather(*(asyncio.to_thread(one.start) for one in (self._primary, self._secondary)))
             await asyncio.to_thread(self._create_entities)
-            self._say("both brokers serve")
+            self._say("both namespaces are served")
             pair = Pair(self._primary.connection_string, self._secondary.connection_string, self._on_event)
             async with make_driver(self._plan, pair) as driver:
                 left = await self._drive(driver)
@@ -83,8 +87,9 @@ class Drill:
 
     def _on_event(self, event: PairingEvent) -> None:
         self._chronicle.note_event(event, time.monotonic())
-        if event["event"] in _SPOKEN:
-            self._say(f"{event['entity']}: {event['event']}")
+        sentence = self._sentences.get(str(event["event"]))
+        if sentence is not None:
+            self._say(f"{event['entity']}: {sentence}")
 
     # --- the course -----------------------------------------------------------------------------------------
 
@@ -96,10 +101,14 @@ class Drill:
         try:
             traffic.start_receivers()
             await traffic.open_senders()
+            plan = self._plan
+            self._say(f"sending {plan.messages:,} messages, {plan.rate_per_second:g} in a second")
             self._chronicle.started_s = time.monotonic()
             await traffic.send_all()
             await outage
+            self._say("all messages are sent; waiting until they are syphoned and received")
             left = await self._wait_for_the_rest()
+            self._say(f"{len(self.account.received):,} messages are received; stopping the clients and both brokers")
             await traffic.stop_receivers()
         finally:
             for task in (watching, outage):
@@ -117,11 +126,11 @@ class Drill:
         self._chronicle.began_s = time.monotonic()
         await asyncio.to_thread(outage.begin, self._primary)
         where = "the primary" if self._plan.entity is None else f"'{self._plan.entity}'"
-        self._say(f"{where} is away: {self._plan.fault.value}")
+        self._say(f"{where} is down ({self._plan.fault.value}) and stays down for {_seconds(self._plan.outage)}")
         await asyncio.sleep(self._plan.outage.total_seconds())
         await asyncio.to_thread(outage.end, self._primary)
         self._chronicle.returned_s = self.account.last_received_s = time.monotonic()
-        self._say(f"{where} serves again")
+        self._say(f"{where} is up again; waiting for a ping, at most {_seconds(self._plan.ping_interval)}")
 
     async def _wait_for_the_rest(self) -> int:
         """Until all entities are back, the backlog is empty and everything was received, duplicates among it."""
@@ -143,12 +152,16 @@ class Drill:
         return sum(int(entity["message_count"]) for entity in entities)
 
 
+def _seconds(time: timedelta) -> str:
+    return f"{time.total_seconds():g} s"
+
+
 async def run_drill(
     plan: DrillPlan, folder: Path, say: Callable[[str], None], advance: Callable[[int], object]
 ) -> dict[str, Any]:
-    """Carry it out over data in this folder, and return the figures.
+    """Run a drill with its data in this folder, and return the figures.
 
-    `say` is told what happens, `advance` how many messages have come.
+    Calls `say` with a sentence about each event, and `advance` with the number of messages received so far.
     """
     drill = Drill(plan, folder, say)
     running = asyncio.create_task(drill.run())

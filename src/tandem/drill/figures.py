@@ -12,23 +12,23 @@ from tandem.drill.plan import DrillPlan
 
 __all__ = ["MEANINGS", "make_figures"]
 
-# Of the figures, what each means.
+# What each figure means, in print and on the page. A row fits into 80 columns.
 MEANINGS: Final = {
-    "sent": "messages that one namespace or the other has taken",
-    "received": "of these, received from the primary",
-    "lost": "of these, never received",
-    "duplicates": "received once more than sent",
-    "unanswered": "sends whose outcome was not known: so many duplicates there may be",
-    "out_of_order": "received behind a later one of the same sender",
-    "diverted": "took the detour by the secondary",
-    "syphoned": "brought from there to the primary",
-    "redelivered": "handed out again because the primary did not hear that they were done",
-    "refused": "sends that failed",
-    "pings": "sent to the primary while it was away",
-    "seconds_to_detect": "from the beginning of the outage to the first failover",
-    "seconds_to_restore": "from the return of the primary until the last entity was back",
-    "seconds_to_drain": "from the return of the primary until the backlog was empty",
-    "outage_seconds": "from its beginning until the primary served again",
+    "sent": "messages acknowledged by either namespace",
+    "received": "sent messages received from the primary",
+    "lost": "sent messages never received",
+    "duplicates": "extra copies received",
+    "unanswered": "sends without an answer: upper bound on duplicates",
+    "out_of_order": "received behind a later message of the same sender",
+    "diverted": "sent to the secondary during the outage",
+    "syphoned": "moved from the secondary to the primary",
+    "redelivered": "delivered again: the completion did not arrive",
+    "refused": "failed sends",
+    "pings": "pings to the primary during the outage",
+    "seconds_to_detect": "from the start of the outage to the first failover",
+    "seconds_to_restore": "from the primary's return until all entities are back",
+    "seconds_to_drain": "from the primary's return to an empty backlog",
+    "outage_seconds": "from the start of the outage to the primary's return",
 }
 
 # Seconds. Curves have a point for each of these in which something happened.

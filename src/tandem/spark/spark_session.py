@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from tandem.spark.java import Java, cache_folder, find_java
 from tandem.spark.spark_home import light_home
 
-__all__ = ["DEFAULT_MASTER", "chosen_java", "session"]
+__all__ = ["DEFAULT_MASTER", "SMALL_DATA_SETTINGS", "chosen_java", "session"]
 
 DEFAULT_MASTER: Final = "local[*]"
 
@@ -30,14 +30,28 @@ _SETTINGS: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.ui.enabled": "false",
-    "spark.log.level": "ERROR",
 }
+
+# Of a program that spark-submit has started: its Java does not have our configuration of logging.
+_SUBMITTED_SETTINGS: Final = {"spark.log.level": "ERROR"}
 
 # Of a session on this machine alone: nothing listens to the network, and nothing is spread over 200 tasks.
 _LOCAL_SETTINGS: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "8",
+}
+
+# For a session that reads a few thousand records and ends. Its time is spent on starting: on processes, on classes, on
+# generating and compiling code, on stages and tasks. Hardly any is spent on the records.
+SMALL_DATA_SETTINGS: Final = {
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto",
+    "spark.default.parallelism": "1",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.shuffle.partitions": "1",
+    # Recording the Python line of every expression takes several calls to the driver each.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 
 # Spark's own logging begins before its settings are read, and would say so.
@@ -66,7 +80,7 @@ def session(
     # A program that spark-submit has started was told its master there.
     is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ
     chosen = master if master is not None or is_submitted else DEFAULT_MASTER
-    every = dict(_SETTINGS)
+    every = _SETTINGS | (_SUBMITTED_SETTINGS if is_submitted else {})
     if chosen is not None:
         builder = builder.master(chosen)
         if chosen.startswith("local"):
@@ -81,7 +95,22 @@ def session(
     every[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {every.get(_JAVA_OPTIONS, '')}".strip()
     for key, value in every.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()
+    made = builder.getOrCreate()
+    if any(character.isspace() for character in os.environ["PYSPARK_PYTHON"]):
+        _register_formats(made)
+    return made
+
+
+def _register_formats(spark: SparkSession) -> None:
+    """Register the formats that Spark finds by itself where the path of Python has no space.
+
+    It looks for data sources only if `sh -c "command -v PYTHON"` succeeds, with a path that it does not quote.
+    """
+    from pyspark_eventhubs import DefaultSource as EventHubs
+    from pyspark_servicebus import DefaultSource as ServiceBus
+
+    for source in (EventHubs, ServiceBus):
+        spark.dataSource.register(source)
 
 
 def _choose_home(master: str) -> None:

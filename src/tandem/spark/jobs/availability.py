@@ -6,12 +6,12 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tandem.spark.jobs.records import Namespaces, refresh, write
+from tandem.spark.jobs.records import Namespaces, Result, refresh, write
 from tandem.spark.schemas import MESSAGE_LOG
 from tandem.spark.transforms import availability as transforms
 from tandem.spark.transforms.operations import operations, pairing_events
 
-__all__ = ["availability", "write_arrivals", "write_outages"]
+__all__ = ["availability", "outage_results"]
 
 
 def availability(
@@ -23,20 +23,22 @@ def availability(
     received: Path | None = None,
     late_after_s: float = 60.0,
 ) -> None:
-    """`sent` and `received` are logs of messages, as lines of JSON with entity, messageId, number and time."""
-    write_outages(refresh(spark, namespaces, out), out)
+    """Capture new records, and write the results.
+
+    `sent` and `received` are logs of messages, as lines of JSON with entity, messageId, number and time.
+    """
+    results = outage_results(refresh(spark, namespaces, out))
     if sent is not None and received is not None:
-        write_arrivals(spark, sent, received, out, late_after_s=late_after_s)
+        logs = [spark.read.schema(MESSAGE_LOG).json(str(path)) for path in (sent, received)]
+        results.append(Result("arrivals", transforms.arrivals(*logs, late_after_s=late_after_s)))
+    write(results, out)
 
 
-def write_outages(records: DataFrame, out: Path) -> None:
+def outage_results(records: DataFrame) -> list[Result]:
     events = records.transform(pairing_events)
-    write(events.transform(transforms.outages), out / "outages", "failing_at")
-    write(events.transform(transforms.pings), out / "pings")
-    write(events.transform(transforms.backlog_depth), out / "backlog")
-    write(records.transform(operations).transform(transforms.backlog_queues), out / "backlog_queues")
-
-
-def write_arrivals(spark: SparkSession, sent: Path, received: Path, out: Path, *, late_after_s: float = 60.0) -> None:
-    logs = [spark.read.schema(MESSAGE_LOG).json(str(path)) for path in (sent, received)]
-    write(transforms.arrivals(*logs, late_after_s=late_after_s), out / "arrivals")
+    return [
+        Result("outages", events.transform(transforms.outages), ("failing_at",)),
+        Result("pings", events.transform(transforms.pings)),
+        Result("backlog", events.transform(transforms.backlog_depth)),
+        Result("backlog_queues", records.transform(operations).transform(transforms.backlog_queues)),
+    ]

@@ -1,4 +1,4 @@
-"""Cost, availability and latency in one run: the records are captured once, and read by all three."""
+"""Cost, availability and latency of stopped brokers in one run, from records that are read once."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tandem.cost.tariff import Tariff
-from tandem.spark.jobs.availability import write_outages
-from tandem.spark.jobs.latency import write_latencies
-from tandem.spark.jobs.metering import write_costs
-from tandem.spark.jobs.records import Namespaces, refresh
+from tandem.spark.jobs.availability import outage_results
+from tandem.spark.jobs.latency import latency_results
+from tandem.spark.jobs.metering import cost_results
+from tandem.spark.jobs.records import Namespaces, read, write
 
 __all__ = ["everything"]
 
@@ -26,12 +26,16 @@ def everything(
     latency_window: str = "1 minute",
     advance: Callable[[str], object] = lambda _: None,
 ) -> None:
-    """`advance` is told what was done, after each step."""
-    records = refresh(spark, namespaces, out)
-    advance(f"captured {records.count():,} records of {len(namespaces)} namespaces")
-    write_costs(records, out, tariff, window=cost_window)
-    advance("metered")
-    write_outages(records, out)
-    advance("judged availability")
-    write_latencies(records, out, window=latency_window)
-    advance("measured latency")
+    """Call `advance` with a sentence about each step when it is done."""
+    # Every result needs all records: they are read from the hubs once.
+    records = read(spark, namespaces).cache()
+    try:
+        advance(f"read {records.count():,} records of {len(namespaces)} namespaces")
+        results = [
+            *outage_results(records),
+            *cost_results(records, tariff, window=cost_window),
+            *latency_results(records, window=latency_window),
+        ]
+        write(results, out, lambda name: advance(f"wrote {name}"))
+    finally:
+        records.unpersist()

@@ -6,17 +6,17 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from tandem.spark.jobs.records import Namespaces, refresh, write
+from tandem.spark.jobs.records import Namespaces, Result, refresh, write
 from tandem.spark.transforms.latency import latencies
 from tandem.spark.transforms.operations import operations
 
-__all__ = ["latency", "write_latencies"]
+__all__ = ["latency", "latency_results"]
 
 
 def latency(spark: SparkSession, namespaces: Namespaces, out: Path, *, window: str = "1 minute") -> None:
-    write_latencies(refresh(spark, namespaces, out), out, window=window)
+    """Capture new records, and write the result."""
+    write(latency_results(refresh(spark, namespaces, out), window=window), out)
 
 
-def write_latencies(records: DataFrame, out: Path, *, window: str = "1 minute") -> None:
-    found = records.transform(operations).transform(latencies(window=window))
-    write(found, out / "latencies")
+def latency_results(records: DataFrame, *, window: str = "1 minute") -> list[Result]:
+    return [Result("latencies", records.transform(operations).transform(latencies(window=window)))]

@@ -7,17 +7,17 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from tandem.cost.tariff import Tariff
-from tandem.spark.jobs.records import Namespaces, refresh, write
+from tandem.spark.jobs.records import Namespaces, Result, refresh, write
 from tandem.spark.transforms.metering import costs
 from tandem.spark.transforms.operations import operations
 
-__all__ = ["metering", "write_costs"]
+__all__ = ["cost_results", "metering"]
 
 
 def metering(spark: SparkSession, namespaces: Namespaces, out: Path, tariff: Tariff, *, window: str = "1 day") -> None:
-    write_costs(refresh(spark, namespaces, out), out, tariff, window=window)
+    """Capture new records, and write the result."""
+    write(cost_results(refresh(spark, namespaces, out), tariff, window=window), out)
 
 
-def write_costs(records: DataFrame, out: Path, tariff: Tariff, *, window: str = "1 day") -> None:
-    found = records.transform(operations).transform(costs(tariff, window=window))
-    write(found, out / "costs")
+def cost_results(records: DataFrame, tariff: Tariff, *, window: str = "1 day") -> list[Result]:
+    return [Result("costs", records.transform(operations).transform(costs(tariff, window=window)))]

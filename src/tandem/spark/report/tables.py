@@ -69,7 +69,7 @@ def _cost_table(title: str, keys: Sequence[str], costs: Iterable[Row]) -> Report
 
 
 def _outage_table(outages: Iterable[Row]) -> ReportTable:
-    figures = ("detect s", "restore s", "drain s", "pings", "diverted", "syphoned")
+    figures = ("detect", "restore", "drain", "pings", "diverted", "syphoned")
     rows = [
         (
             row["entity"],
@@ -79,7 +79,7 @@ def _outage_table(outages: Iterable[Row]) -> ReportTable:
         )
         for row in outages
     ]
-    return ReportTable("Outages", ("entity", "since", *figures), rows, figures)
+    return ReportTable("Outages, in seconds", ("entity", "since", *figures), rows, figures)
 
 
 def _arrival_table(arrivals: Iterable[Row]) -> ReportTable:

@@ -1,15 +1,18 @@
 """Percentiles of latency over time, from counts in buckets.
 
-A record says how many operations took at most so many milliseconds, for a fixed list of bounds. Counts of many records
-add up exactly; the percentile of their sum is known up to the width of a bucket, and its upper bound is what is told.
+A record counts operations by buckets of latency, with a fixed list of upper bounds in milliseconds. Counts of many
+records add up exactly. The percentile of their sum is known up to the width of a bucket; the upper bound is reported.
+
+The expressions are SQL and not trees of columns: each operator on a column is a call to the driver, and there would be
+some ten thousand of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from tandem.engine.metering import LATENCY_BOUNDS_MS
@@ -20,67 +23,49 @@ PERCENTILES: Final = (50, 95, 99)
 
 _KEYS: Final = ("namespace", "entity", "operation")
 _BEYOND: Final = "inf"
+_BOUNDS: Final = (*map(str, LATENCY_BOUNDS_MS), _BEYOND)
 
 
 def latencies(*, window: str = "1 minute", lateness: str = "1 minute") -> Callable[[DataFrame], DataFrame]:
-    """By window of time, namespace, entity and operation. Null is: longer than the last bound."""
+    """By window of time, namespace, entity and operation. Null means longer than the last bound."""
 
     def transform(operations: DataFrame) -> DataFrame:
-        sums = [_bucket(str(bound)) for bound in LATENCY_BOUNDS_MS]
         counted = (
             operations.withWatermark("time", lateness)
             .groupBy(sql.window("time", window), *_KEYS)
-            .agg(*sums, _bucket(_BEYOND))
-            .where(_total() > 0)
+            .agg(*(sql.expr(_bucket(bound)) for bound in _BOUNDS))
         )
-        return counted.select(
-            sql.col("window.start").alias("from"),
+        within = counted.selectExpr("*", *(_within(number) for number in range(len(_BOUNDS))))
+        return within.where(f"within_{_BEYOND} > 0").selectExpr(
+            "window.start AS `from`",
             *_KEYS,
-            _total().alias("count"),
-            *(_percentile(percent).alias(f"p{percent}_ms") for percent in PERCENTILES),
-            _largest().alias("max_ms"),
+            f"within_{_BEYOND} AS count",
+            *(f"{_percentile(percent)} AS p{percent}_ms" for percent in PERCENTILES),
+            f"{_largest()} AS max_ms",
         )
 
     return transform
 
 
-def _bounds() -> tuple[str, ...]:
-    return (*map(str, LATENCY_BOUNDS_MS), _BEYOND)
+def _bucket(bound: str) -> str:
+    return f"sum(coalesce(try_element_at(latency_ms_buckets, '{bound}'), 0)) AS took_{bound}"
 
 
-def _bucket(bound: str) -> Column:
-    return sql.sum(sql.coalesce(sql.try_element_at("latency_ms_buckets", sql.lit(bound)), sql.lit(0))).alias(
-        f"took_{bound}"
-    )
+def _within(number: int) -> str:
+    """Operations in this bucket and in those of lower latency."""
+    return f"{' + '.join(f'took_{bound}' for bound in _BOUNDS[: number + 1])} AS within_{_BOUNDS[number]}"
 
 
-def _column(bound: str) -> Column:
-    return sql.col(f"took_{bound}")
+def _percentile(percent: int) -> str:
+    """The first bound that at least this percentage of operations lies within."""
+    wanted = f"ceil(within_{_BEYOND} * {percent} / 100)"
+    return _first_bound((f"within_{bound} >= {wanted}", bound) for bound in _BOUNDS[:-1])
 
 
-def _sum_up_to(number: int) -> Column:
-    total = sql.lit(0)
-    for bound in _bounds()[:number]:
-        total = total + _column(bound)
-    return total
+def _largest() -> str:
+    known = [(f"took_{bound} > 0", bound) for bound in reversed(_BOUNDS[:-1])]
+    return _first_bound([(f"took_{_BEYOND} > 0", "NULL"), *known])
 
 
-def _total() -> Column:
-    return _sum_up_to(len(_bounds()))
-
-
-def _bound_if(condition: Column, bound: str) -> Column:
-    return sql.when(condition, sql.lit(int(bound)).cast("long"))
-
-
-def _largest() -> Column:
-    known = [_bound_if(_column(bound) > 0, bound) for bound in reversed(_bounds()[:-1])]
-    return sql.when(_column(_BEYOND) == 0, sql.coalesce(*known))
-
-
-def _percentile(percent: int) -> Column:
-    """The first bound within which so many of a hundred lie."""
-    wanted = sql.ceil(_total() * percent / 100)
-    return sql.coalesce(
-        *(_bound_if(_sum_up_to(number + 1) >= wanted, str(bound)) for number, bound in enumerate(LATENCY_BOUNDS_MS))
-    )
+def _first_bound(cases: Iterable[tuple[str, str]]) -> str:
+    return f"CAST(CASE {' '.join(f'WHEN {condition} THEN {bound}' for condition, bound in cases)} END AS BIGINT)"
