@@ -111,10 +111,7 @@ simulate: setup ## run the engine on a simulated clock, disk and network, from N
 
 demo: $(VENV)/.stamp-dev $(VENV)/.stamp-spark ## kill a broker and a primary namespace under load, account for every message, report with Spark
 	@$(PY) -m tools.compile_core --discard-stale
-	$(PY) examples/kill_and_recover.py
-	rm -rf build/demo
-	$(BIN)/tandem drill --keep build/demo
-	$(BIN)/tandem pipeline report --from build/demo
+	@$(PY) examples/demo.py
 
 bench: setup peers $(VENV)/.stamp-spark ## rates next to RabbitMQ, to the disk, to the official SDK and to python-qpid-proton, each in one run
 	$(BIN)/tandem bench queue

@@ -1,6 +1,6 @@
 """Two AMQP stacks exchange messages: first in memory, frame by frame, then over loopback at speed.
 
-    .venv/bin/python examples/two_stacks.py        (or: make demo)
+    .venv/bin/python examples/two_stacks.py
 
 The first part needs no network at all: a client and a server `Connection` are handed each other's bytes. The second
 part is the same core behind the asyncio driver and an in-memory relay. The report is saved to build/demo/report.md.

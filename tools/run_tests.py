@@ -63,9 +63,12 @@ class Group:
     is_pure: bool = False
     # True to measure branch coverage of tandem.amqp and to demand all of it.
     is_traced: bool = False
+    # True to keep caches of the user out of it, and in build/.
+    has_own_cache: bool = False
 
     def environment(self) -> dict[str, str]:
-        return {"TANDEM_PURE": "1"} if self.is_pure else {}
+        pure = {"TANDEM_PURE": "1"} if self.is_pure else {}
+        return {**pure, "XDG_CACHE_HOME": str(ROOT / "build" / "cache")} if self.has_own_cache else pure
 
 
 GROUP_FOLDERS: Final = {
@@ -77,7 +80,7 @@ GROUP_FOLDERS: Final = {
 GROUPED: Final = [folder for folders in GROUP_FOLDERS.values() for folder in folders]
 # The long groups come first, and a folder without a group of its own is in `rest`.
 GROUPS: Final = (
-    Group("spark", ("tests/spark",)),
+    Group("spark", ("tests/spark",), has_own_cache=True),
     Group("rest", ("tests", *(f"--ignore=tests/{folder}" for folder in GROUPED))),
     *(Group(name, tuple(f"tests/{f}" for f in folders)) for name, folders in GROUP_FOLDERS.items() if name != "spark"),
     # Property tests are not traced: they would take most of the time, and coverage must not depend on what they draw.
