@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -29,7 +30,7 @@ LIMIT_S: Final = 90.0
 Reports = dict[str, dict[str, Any]]
 
 
-def _visit(node: str, broker: Broker, transport: str) -> Reports:
+def _visit(node: Path, broker: Broker, transport: str) -> Reports:
     hubs = {feature: new_name(f"{transport}/{feature}") for feature in VISITS[transport]}
     for hub in hubs.values():
         broker.create_hub(hub, partition_count=4, consumer_groups=["audit"])
