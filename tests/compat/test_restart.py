@@ -338,12 +338,19 @@ def outlive(end: str, data_dir: Path) -> dict[Survivor, BaseException | None]:
     with contextlib.ExitStack() as stack:
         broker = stack.enter_context(Broker(data_dir))
         pool = stack.enter_context(ThreadPoolExecutor(len(SURVIVORS)))
-        under_way = {survivor: survivor(stack.enter_context(Bus(broker, **PATIENT))) for survivor in SURVIVORS}
+        buses = {survivor: stack.enter_context(Bus(broker, **PATIENT)) for survivor in SURVIVORS}
+        under_way = {survivor: survivor(bus) for survivor, bus in buses.items()}
         for prepared in [pool.submit(next, each) for each in under_way.values()]:
             prepared.result()
         ENDS[end](broker)
         broker.start()
-        outcomes = {survivor: pool.submit(next, each, None) for survivor, each in under_way.items()}
+
+        def finish(survivor: Survivor) -> None:
+            # Closed here, where the others go on meanwhile: the SDK takes its time for it.
+            with buses[survivor]:
+                next(under_way[survivor], None)
+
+        outcomes = {survivor: pool.submit(finish, survivor) for survivor in SURVIVORS}
         return {survivor: outcome.exception() for survivor, outcome in outcomes.items()}
 
 
