@@ -1,14 +1,17 @@
-"""A wire to a broker that a test can cut, and a time that a test can move."""
+"""A wire to a broker that a test can cut, a time that a test can move, and how long a test waits."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, Self
 
 from tandem.client import MessagingFactory, MessagingFactorySettings, RetryPolicy, TokenProvider, Waiting
 
 HOST: Final = "127.0.0.1"
+# Seconds. How long to wait for what must come: it comes at once, unless the machine is busy.
+PATIENCE_S: Final = 30.0
 LONGEST_SLEEP_S: Final = 600
 CHUNK_BYTES: Final = 65_536
 
@@ -128,7 +131,33 @@ class StillTime(Waiting):
         await asyncio.sleep(0)
 
 
-# Attempts that follow each other quickly, so that a test does not wait for them.
+class RenewalTime(Waiting):
+    """The machine's time, but the wait for the next renewal of a token ends when the test says so."""
+
+    def __init__(self) -> None:
+        self.delays_s: list[float] = []
+        self._is_over = asyncio.Event()
+
+    async def sleep(self, delay_s: float) -> None:
+        self.delays_s.append(delay_s)
+        await self._is_over.wait()
+        self._is_over.clear()
+
+    async def end_wait(self, number: int) -> float:
+        """End the first, second, ... wait when it has begun, and return how long it would have lasted."""
+        await until(lambda: len(self.delays_s) == number)
+        self._is_over.set()
+        return self.delays_s[-1]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for what other tasks bring about."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():  # noqa: ASYNC110 - what is waited for is a state, and nobody announces it
+            await asyncio.sleep(0.01)
+
+
+# Attempts that follow each other quickly, so that a test does not wait for them, for half a minute.
 QUICK: Final = MessagingFactorySettings(
-    retry_policy=RetryPolicy(max_attempts=50, min_backoff_s=0.01, max_backoff_s=0.05)
+    retry_policy=RetryPolicy(max_attempts=600, min_backoff_s=0.01, max_backoff_s=0.05)
 )

@@ -10,6 +10,7 @@ import pytest
 from tandem.client import BrokeredMessage, MessagingFactory, MessagingFactorySettings, ReceiveMode
 from tandem.errors import UsageError
 from tandem.testing import Broker
+from tests.client.network import PATIENCE_S
 
 
 async def test_clients_close_by_themselves_and_the_factory_goes_on(
@@ -24,13 +25,13 @@ async def test_clients_close_by_themselves_and_the_factory_goes_on(
     async with factory.create_topic_client(f"{queue}-topic") as topic:
         await topic.send(BrokeredMessage("copied"))
     async with factory.create_subscription_client(f"{queue}-topic", "s") as subscription:
-        assert await subscription.receive(5) is not None
+        assert await subscription.receive(PATIENCE_S) is not None
     async with factory.create_message_sender(queue) as sender:
         assert sender.path == queue
         await sender.send(BrokeredMessage("also kept"))
     async with factory.create_message_receiver(queue) as receiver:
         assert receiver.path == queue
-        assert [message.body for message in await receiver.receive_batch(10, 5)] == [b"kept", b"also kept"]
+        assert [message.body for message in await receiver.receive_batch(10, PATIENCE_S)] == [b"kept", b"also kept"]
     await client.send(BrokeredMessage("a closed client opens again when it is used"))
 
 
@@ -38,14 +39,14 @@ async def test_a_factory_closes_what_it_made(broker: Broker, queue: str) -> None
     first = MessagingFactory.from_connection_string(broker.connection_string)
     client = first.create_queue_client(queue, prefetch_count=10)
     await client.send_batch([BrokeredMessage(str(number)) for number in range(5)])
-    message = await client.receive(5)
+    message = await client.receive(PATIENCE_S)
     assert message is not None
     await message.complete()
     await first.close()
     await first.close()
     assert asyncio.all_tasks() == {asyncio.current_task()}
     async with MessagingFactory.from_connection_string(broker.connection_string) as second:
-        messages = await second.create_queue_client(queue).receive_batch(10, 5)
+        messages = await second.create_queue_client(queue).receive_batch(10, PATIENCE_S)
         assert [(message.body, message.delivery_count) for message in messages] == [
             (str(number).encode(), 0) for number in range(1, 5)
         ]

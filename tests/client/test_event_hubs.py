@@ -22,7 +22,7 @@ from tandem.client import (
 )
 from tandem.errors import ConfigurationError, UsageError
 from tandem.testing import Broker
-from tests.client.network import HOST, KEY, QUICK, RULE_NAME, Proxy
+from tests.client.network import HOST, KEY, PATIENCE_S, QUICK, RULE_NAME, Proxy
 from tests.markers import mission
 
 GROUP = "$Default"
@@ -43,7 +43,7 @@ async def bodies(hub: EventHubClient, partition_id: str, position: EventPosition
         while not partition.is_empty and (
             not found or found[-1].sequence_number != partition.last_enqueued_sequence_number
         ):
-            found += await consumer.receive_batch(100, 5)
+            found += await consumer.receive_batch(100, PATIENCE_S)
     return [event.body for event in found]
 
 
@@ -53,7 +53,7 @@ async def test_an_event_arrives_with_everything_its_sender_said(hub: EventHubCli
     producer = hub.create_producer()
     event = EventData("21.5", properties={"room": 7}, content_type="text/plain", correlation_id="c", message_id="m")
     await producer.send(event, partition_id="2")
-    read = await hub.create_consumer(GROUP, "2").receive(5)
+    read = await hub.create_consumer(GROUP, "2").receive(PATIENCE_S)
     assert read is not None
     assert read.body == b"21.5"
     assert read.properties == {"room": 7}
@@ -74,7 +74,7 @@ async def test_events_with_one_key_keep_their_order_in_one_partition(hub: EventH
     assert max(found, key=len) == [str(number).encode() for number in range(30)]
     assert sum(len(one) for one in found) == 30
     partition_id = str(max(range(4), key=lambda index: len(found[index])))
-    event = await hub.create_consumer(GROUP, partition_id).receive(5)
+    event = await hub.create_consumer(GROUP, partition_id).receive(PATIENCE_S)
     assert event is not None
     assert event.partition_key == "room 7"
 
@@ -93,7 +93,7 @@ async def test_a_partition_is_read_from_any_position_as_often_as_one_likes(hub: 
     assert await bodies(hub, "0", EventPosition.from_sequence_number(6)) == everything[7:]
     assert await bodies(hub, "0", EventPosition.from_sequence_number(6, is_inclusive=True)) == everything[6:]
     assert await bodies(hub, "0", EventPosition.from_enqueued_time(moment)) == everything[5:]
-    third = (await hub.create_consumer(GROUP, "0").receive_batch(3, 5))[-1]
+    third = (await hub.create_consumer(GROUP, "0").receive_batch(3, PATIENCE_S))[-1]
     assert third.offset is not None
     assert await bodies(hub, "0", EventPosition.from_offset(third.offset)) == everything[3:]
     assert await bodies(hub, "0", EventPosition.from_offset(third.offset, is_inclusive=True)) == everything[2:]
@@ -106,7 +106,7 @@ async def test_who_begins_at_the_end_gets_what_comes_from_then_on(hub: EventHubC
     consumer = hub.create_consumer(GROUP, "0", EventPosition.latest())
     assert await consumer.receive(0.1) is None
     await producer.send(EventData("after"), partition_id="0")
-    event = await consumer.receive(5)
+    event = await consumer.receive(PATIENCE_S)
     assert event is not None
     assert event.body == b"after"
 
@@ -141,10 +141,10 @@ async def test_an_event_that_is_too_large_is_refused(hub: EventHubClient) -> Non
 async def test_a_higher_owner_level_ends_a_lower_one_for_good(hub: EventHubClient) -> None:
     await hub.create_producer().send(EventData("a"), partition_id="0")
     first = hub.create_consumer(GROUP, "0", EventPosition.latest(), owner_level=0)
-    waiting = asyncio.create_task(first.receive(20))
+    waiting = asyncio.create_task(first.receive(PATIENCE_S))
     await asyncio.sleep(0.1)
     second = hub.create_consumer(GROUP, "0", owner_level=1)
-    assert await second.receive(5) is not None
+    assert await second.receive(PATIENCE_S) is not None
     with pytest.raises(ReceiverDisconnectedError) as caught:
         await waiting
     assert not caught.value.is_transient
@@ -161,9 +161,9 @@ async def test_an_owner_of_the_same_level_that_was_ended_does_not_come_back(hub:
     second = hub.create_consumer(GROUP, "0", owner_level=0)
     assert await second.receive(0.1) is None
     with pytest.raises(ReceiverDisconnectedError):
-        await first.receive(0.1)
+        await first.receive(PATIENCE_S)
     await producer.send(EventData("for the second"), partition_id="0")
-    assert await second.receive(5) is not None
+    assert await second.receive(PATIENCE_S) is not None
 
 
 async def test_reading_goes_on_where_it_was_when_the_connection_was_lost(
@@ -182,11 +182,11 @@ async def test_reading_goes_on_where_it_was_when_the_connection_was_lost(
         for start in range(0, count, 50):
             await producer.send_batch([EventData(str(number)) for number in range(start, start + 50)])
             while len(numbers) < start + 40:
-                numbers += [int(event.body) for event in await consumer.receive_batch(7, 10)]
+                numbers += [int(event.body) for event in await consumer.receive_batch(7, PATIENCE_S)]
             proxy.cut()
             await asyncio.sleep(0.02)
         while len(numbers) < count:
-            numbers += [int(event.body) for event in await consumer.receive_batch(7, 10)]
+            numbers += [int(event.body) for event in await consumer.receive_batch(7, PATIENCE_S)]
     assert numbers == list(range(count))
     assert proxy.connections_made > 1
 

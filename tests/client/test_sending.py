@@ -24,7 +24,7 @@ from tandem.client import (
 from tandem.client.sender import split_by_size
 from tandem.errors import StateError
 from tandem.testing import Broker
-from tests.client.network import HOST
+from tests.client.network import HOST, PATIENCE_S
 from tests.markers import mission
 
 
@@ -45,7 +45,7 @@ async def test_a_message_arrives_with_everything_its_sender_said(factory: Messag
     )
     client = factory.create_queue_client(queue)
     await client.send(sent)
-    received = await client.receive(5)
+    received = await client.receive(PATIENCE_S)
     assert received is not None
     assert received.body == b"a table"
     assert received.message_id == "id-1"
@@ -75,14 +75,14 @@ async def test_sends_under_way_together_arrive_in_the_order_of_their_calls(
     await asyncio.gather(*(client.send(BrokeredMessage(str(number))) for number in range(count)))
     bodies: list[bytes] = []
     while len(bodies) < count:
-        bodies += [message.body for message in await client.receive_batch(500, 5)]
+        bodies += [message.body for message in await client.receive_batch(500, PATIENCE_S)]
     assert bodies == [str(number).encode() for number in range(count)]
 
 
 async def test_a_batch_larger_than_the_link_allows_goes_in_several(factory: MessagingFactory, queue: str) -> None:
     client = factory.create_queue_client(queue, ReceiveMode.RECEIVE_AND_DELETE)
     await client.send_batch(BrokeredMessage(b"x" * 100_000, label=str(number)) for number in range(7))
-    labels = [message.label for _ in range(7) if (message := await client.receive(5)) is not None]
+    labels = [message.label for _ in range(7) if (message := await client.receive(PATIENCE_S)) is not None]
     assert labels == [str(number) for number in range(7)]
 
 
@@ -193,7 +193,7 @@ async def test_a_cancelled_send_leaves_the_client_usable(factory: MessagingFacto
     assert all(send.cancelled() for send in sends[::2])
     assert not any(send.cancelled() or send.exception() for send in sends[1::2])
     await client.send(BrokeredMessage("after"))
-    bodies = [message.body for message in await client.receive_batch(100, 5)]
+    bodies = [message.body for message in await client.receive_batch(100, PATIENCE_S)]
     assert bodies[-1] == b"after"
     assert {str(number).encode() for number in range(1, 50, 2)} <= set(bodies)
 

@@ -14,6 +14,7 @@ from tandem.client import MessagingEntityNotFoundError, sync
 from tandem.client.blocking import run
 from tandem.errors import UsageError
 from tandem.testing import Broker
+from tests.client.network import PATIENCE_S
 from tools.generate_sync import TARGET, Generator, formatted
 
 TWINS = [name for name in sync.__all__ if getattr(sync, name).__class__ is type and hasattr(getattr(sync, name), "_of")]
@@ -59,8 +60,8 @@ def test_a_plain_program_manages_sends_receives_and_settles(broker: Broker, name
     with sync.MessagingFactory.from_connection_string(broker.connection_string) as factory:
         client = factory.create_queue_client(name)
         client.send_batch([sync.BrokeredMessage(str(number), session_id="s") for number in range(3)])
-        with client.accept_session("s", 5) as session:
-            first = session.receive(5)
+        with client.accept_session("s", PATIENCE_S) as session:
+            first = session.receive(PATIENCE_S)
             assert first is not None
             assert first.body == b"0"
             first.label = "changed here"
@@ -68,7 +69,7 @@ def test_a_plain_program_manages_sends_receives_and_settles(broker: Broker, name
             first.complete()
             with factory.transaction() as transaction:
                 client.send(sync.BrokeredMessage("3", session_id="s"), transaction=transaction)
-            rest = session.receive_batch(10, 5)
+            rest = session.receive_batch(10, PATIENCE_S)
             assert [message.body for message in rest] == [b"1", b"2", b"3"]
             assert session.receive(0) is None
         number = client.schedule(sync.BrokeredMessage(session_id="s"), datetime.now(UTC) + timedelta(days=1))
@@ -83,7 +84,7 @@ def test_several_threads_share_one_client(broker: Broker, queue: str) -> None:
         client = factory.create_queue_client(queue, sync.ReceiveMode.RECEIVE_AND_DELETE)
         with ThreadPoolExecutor(8) as pool:
             list(pool.map(lambda number: client.send(sync.BrokeredMessage(str(number))), range(80)))
-            received = [one for one in pool.map(lambda _: client.receive(5), range(80)) if one is not None]
+            received = [one for one in pool.map(lambda _: client.receive(PATIENCE_S), range(80)) if one is not None]
     assert sorted(int(message.body) for message in received) == list(range(80))
 
 
@@ -92,7 +93,7 @@ def test_an_event_hub_is_used_without_asyncio(broker: Broker, name: str) -> None
     with sync.EventHubClient.from_connection_string(broker.connection_string, name) as hub:
         hub.create_producer().send_batch([sync.EventData(str(number)) for number in range(3)])
         consumer = hub.create_consumer("$Default", "0")
-        assert [event.body for event in consumer.receive_batch(10, 5)] == [b"0", b"1", b"2"]
+        assert [event.body for event in consumer.receive_batch(10, PATIENCE_S)] == [b"0", b"1", b"2"]
         assert hub.get_properties().partition_ids == ("0",)
 
 

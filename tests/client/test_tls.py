@@ -16,7 +16,7 @@ from tandem.client import (
     TokenProvider,
 )
 from tandem.testing import Broker
-from tests.client.network import KEY, RULE_NAME
+from tests.client.network import KEY, PATIENCE_S, RULE_NAME
 from tests.markers import mission
 
 
@@ -30,7 +30,7 @@ async def test_a_namespace_is_managed_and_used_over_tls(broker: Broker, name: st
     async with MessagingFactory.create(address, token_provider, settings) as factory:
         client = factory.create_queue_client(name)
         await client.send(BrokeredMessage("in secret"))
-        message = await client.receive(5)
+        message = await client.receive(PATIENCE_S)
         assert message is not None
         await message.complete()
     await manager.delete_queue(name)

@@ -16,6 +16,7 @@ from tandem.client import (
     SubscriptionDescription,
     TrueFilter,
 )
+from tests.client.network import PATIENCE_S
 from tests.markers import mission
 
 
@@ -33,7 +34,7 @@ async def test_issues_reach_the_inventory_and_those_of_one_store_the_dashboard(
         BrokeredMessage(f"issue {number}", properties={"StoreName": f"Store{number % 3}"}) for number in range(6)
     )
     inventory = factory.create_subscription_client(topic, "Inventory", ReceiveMode.PEEK_LOCK)
-    messages = await inventory.receive_batch(100, 5)
+    messages = await inventory.receive_batch(100, PATIENCE_S)
     assert [message.body for message in messages] == [f"issue {number}".encode() for number in range(6)]
     for message in messages:
         await message.complete()
@@ -44,7 +45,7 @@ async def test_issues_reach_the_inventory_and_those_of_one_store_the_dashboard(
         "Dashboard",
         ReceiveMode.RECEIVE_AND_DELETE,
     )
-    assert [message.body for message in await dashboard.receive_batch(100, 5)] == [b"issue 1", b"issue 4"]
+    assert [message.body for message in await dashboard.receive_batch(100, PATIENCE_S)] == [b"issue 1", b"issue 4"]
     assert await dashboard.receive(0) is None
 
 
@@ -56,7 +57,7 @@ async def test_an_action_without_a_filter_changes_every_copy(
     rule = RuleDescription("Mark", TrueFilter(), SqlRuleAction("SET seen = 'yes'"))
     await manager.create_subscription(SubscriptionDescription(name, "s"), rule)
     await factory.create_topic_client(name).send(BrokeredMessage())
-    message = await factory.create_subscription_client(name, "s").receive(5)
+    message = await factory.create_subscription_client(name, "s").receive(PATIENCE_S)
     assert message is not None
     assert message.properties["seen"] == "yes"
 

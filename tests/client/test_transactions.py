@@ -10,7 +10,7 @@ import pytest
 from tandem.client import BrokeredMessage, MessageLockLostError, MessagingError, MessagingFactory, TransactionError
 from tandem.errors import StateError
 from tandem.testing import Broker
-from tests.client.network import QUICK, Proxy
+from tests.client.network import PATIENCE_S, QUICK, Proxy
 
 
 class Changed(Exception):
@@ -22,14 +22,14 @@ async def test_sends_and_settlements_of_a_transaction_happen_together(
 ) -> None:
     client = factory.create_queue_client(queue)
     await client.send(BrokeredMessage("question"))
-    question = await client.receive(5)
+    question = await client.receive(PATIENCE_S)
     assert question is not None
     async with factory.transaction() as transaction:
         await client.send(BrokeredMessage("answer 1"), transaction=transaction)
         await client.send_batch([BrokeredMessage("answer 2"), BrokeredMessage("answer 3")], transaction=transaction)
         await question.complete(transaction=transaction)
         assert await client.receive(0) is None
-    messages = await client.receive_batch(10, 5)
+    messages = await client.receive_batch(10, PATIENCE_S)
     assert [message.body for message in messages] == [b"answer 1", b"answer 2", b"answer 3"]
     with pytest.raises(MessageLockLostError):
         await question.complete()
@@ -38,7 +38,7 @@ async def test_sends_and_settlements_of_a_transaction_happen_together(
 async def test_a_transaction_that_raises_does_nothing(factory: MessagingFactory, queue: str) -> None:
     client = factory.create_queue_client(queue)
     await client.send(BrokeredMessage("question"))
-    question = await client.receive(5)
+    question = await client.receive(PATIENCE_S)
     assert question is not None
 
     async def work() -> None:
@@ -61,7 +61,7 @@ async def test_a_message_goes_through_another_queue_to_its_own(
     sender = factory.create_message_sender(queue, via=f"{queue}-via")
     async with factory.transaction() as transaction:
         await sender.send(BrokeredMessage("passing through"), transaction=transaction)
-    message = await factory.create_queue_client(queue).receive(5)
+    message = await factory.create_queue_client(queue).receive(PATIENCE_S)
     assert message is not None
     assert message.body == b"passing through"
 
@@ -118,7 +118,8 @@ async def test_whether_a_commit_was_made_is_said_to_be_unknown_when_its_answer_i
             await client.send(BrokeredMessage("perhaps"), transaction=transaction)
             proxy.hold_answers()
 
-    settings = dataclasses.replace(QUICK, operation_timeout=timedelta(seconds=0.5))
+    # Also the time that what comes before the commit may take.
+    settings = dataclasses.replace(QUICK, operation_timeout=timedelta(seconds=3))
     async with proxy.factory(settings) as factory:
         with pytest.raises(TransactionError, match="not known"):
             await work(factory)

@@ -2,12 +2,15 @@
 
 The official SDK takes a second to open and close a sender or a receiver, most of it asleep. So the tests of a module
 with `pytestmark = AT_ONCE` run several at a time, each in a thread of its own; pytest then asks for the outcome of one
-after the other. Such a test takes a `Bus` and parameters, and no other fixture.
+after the other. Such a test takes a `Bus` or a `ClockedBus` and parameters, and no other fixture.
+
+A test about time takes `clocked_bus`: a broker of its own inside this process (20 ms), whose clock the test moves.
 """
 
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -16,10 +19,12 @@ import pytest
 
 from tandem.auth.keys import KeyRing
 from tandem.testing import Broker
-from tests.compat.sdk import RULES, Bus, collect_what_is_left_open
+from tests.compat.sdk import RULES, Bus, ClockedBus, collect_what_is_left_open
 
 # More than there are cores: they wait for the SDK, which waits.
 TESTS_AT_ONCE: Final = 24
+# The reserve of each broker in this process takes 64 MiB of memory.
+CLOCKED_AT_ONCE: Final = 8
 
 
 class AtOnce:
@@ -27,13 +32,19 @@ class AtOnce:
 
     def __init__(self, items: list[pytest.Function], broker: Broker) -> None:
         self._pool = ThreadPoolExecutor(TESTS_AT_ONCE)
+        self._clocked = threading.BoundedSemaphore(CLOCKED_AT_ONCE)
         self._outcomes = {item.nodeid: self._pool.submit(self._run, item, broker) for item in items}
 
     def _run(self, item: pytest.Function, broker: Broker) -> None:
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
-        with Bus(broker) as bus:
-            own = {"bus": bus} if "bus" in item.fixturenames else {}
-            item.obj(**own, **parameters)
+        if "clocked_bus" in item.fixturenames:
+            with self._clocked, ClockedBus() as clocked_bus:
+                item.obj(clocked_bus=clocked_bus, **parameters)
+        elif "bus" in item.fixturenames:
+            with Bus(broker) as bus:
+                item.obj(bus=bus, **parameters)
+        else:
+            item.obj(**parameters)
 
     def finish(self, item: pytest.Function) -> None:
         """Wait for the test, and raise what it raised."""
@@ -55,6 +66,16 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 def bus(broker: Broker) -> Iterator[Bus]:
     with Bus(broker) as bus:
         yield bus
+
+
+@pytest.fixture
+def clocked_bus(request: pytest.FixtureRequest) -> Iterator[ClockedBus | None]:
+    if "at_once" in request.fixturenames:
+        # The test runs in a thread of its own, which has made one.
+        yield None
+        return
+    with ClockedBus() as clocked_bus:
+        yield clocked_bus
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 import uuid
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Self
@@ -12,7 +11,7 @@ from azure.eventhub import EventData, EventHubConsumerClient, EventHubProducerCl
 from azure.eventhub import aio as eventhub_aio
 
 from tandem.testing import Broker
-from tests.compat.sdk import PATIENCE_S, Bus
+from tests.compat.sdk import Bus, until
 
 START: Final = "-1"
 LATEST: Final = "@latest"
@@ -132,14 +131,6 @@ class Reading:
     def wait_for_error(self) -> Exception:
         until(lambda: bool(self.errors), "an error")
         return self.errors[0]
-
-
-def until(condition: Callable[[], bool], what: str, seen: Callable[[], str] = str) -> None:
-    """Wait for what happens in another thread or process."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {PATIENCE_S} s for {what} {seen()}"
-        time.sleep(0.02)
 
 
 def new_hub(bus: Bus, **fields: Any) -> Hub:

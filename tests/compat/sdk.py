@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, ParamSpec
+from typing import Any, Final, ParamSpec, Self
 
 import pytest
 from azure.servicebus import (
@@ -21,17 +21,23 @@ from azure.servicebus import (
     ServiceBusReceiveMode,
     ServiceBusReceiver,
     ServiceBusSender,
+    ServiceBusSession,
     ServiceBusSubQueue,
     aio,
 )
 
 from tandem.auth.keys import AuthorizationRule, Right
+from tandem.management.connection_string import ConnectionString
 from tandem.testing import Broker
+from tandem.testing import Bus as InProcessBus
+from tandem.testing.json_api import JsonApi
 
 # Seconds. How long to wait for what must come: it comes at once, unless the machine is busy.
-PATIENCE_S: Final = 20.0
-# Seconds. How long to listen for what must not come.
+PATIENCE_S: Final = 60.0
+# Seconds. How long to listen for what must not come. A busy machine can hide it, but cannot make it come.
 SILENCE_S: Final = 0.3
+# Seconds. A test with several waits may take this long on a slow machine; those that run at once slow each other down.
+TEST_LIMIT_S: Final = 5 * PATIENCE_S
 
 ROOT_RULE, ROOT_KEY = "RootManageSharedAccessKey", "primary-of-root"
 # What the broker of these tests lets people do, and with which keys.
@@ -43,12 +49,16 @@ RULES: Final = (
     AuthorizationRule("OfOneTopic", Right.SEND | Right.LISTEN, "key-of-one-topic", scope="a-topic-with-a-rule"),
 )
 
+# Milliseconds. The SDK renews a lock when ten seconds of it are left: of this one after two seconds, and with those ten
+# in hand for a slow machine.
+RENEWED_LOCK_MS: Final = 12_000
+
 # For a module with refusals: the SDK leaves its socket open when it is refused.
 LEFT_OPEN: Final = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"),
 ]
 # For a module whose tests run several at a time: see conftest.py.
-AT_ONCE: Final = [pytest.mark.usefixtures("at_once"), *LEFT_OPEN]
+AT_ONCE: Final = [pytest.mark.usefixtures("at_once"), pytest.mark.timeout(TEST_LIMIT_S), *LEFT_OPEN]
 
 Parameters = ParamSpec("Parameters")
 
@@ -56,7 +66,7 @@ Parameters = ParamSpec("Parameters")
 class Queue:
     """A queue that one test has for itself, and a client to use it with."""
 
-    def __init__(self, broker: Broker, client: ServiceBusClient, name: str) -> None:
+    def __init__(self, broker: JsonApi, client: ServiceBusClient, name: str) -> None:
         self.broker = broker
         self.client = client
         self.name = name
@@ -79,10 +89,10 @@ class Queue:
     def drain(self, **options: Any) -> list[str]:
         """The texts of everything that is there, in receive-and-delete mode."""
         drained: list[str] = []
-        # Silence may also be a machine that is busy: the first message is waited for, if there is one.
-        patience_s = PATIENCE_S if self.counts().get("active") else SILENCE_S
+        # Silence may also be a busy machine: as many messages as the broker counts now are waited for.
+        expected = self.counts().get("active", 0)
         with self.receiver(receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE, **options) as receiver:
-            while batch := receiver.receive_messages(100, SILENCE_S if drained else patience_s):
+            while batch := receiver.receive_messages(100, PATIENCE_S if len(drained) < expected else SILENCE_S):
                 drained += map(text, batch)
         return drained
 
@@ -101,7 +111,7 @@ class Queue:
 class Subscription(Queue):
     """A subscription that one test has for itself. For those who receive from it, it is a queue with a longer name."""
 
-    def __init__(self, broker: Broker, client: ServiceBusClient, topic: str, own_name: str) -> None:
+    def __init__(self, broker: JsonApi, client: ServiceBusClient, topic: str, own_name: str) -> None:
         super().__init__(broker, client, f"{topic}/Subscriptions/{own_name}")
         self.topic = topic
         self.own_name = own_name
@@ -133,14 +143,14 @@ class Topic(Queue):
         return Subscription(self.broker, self.client, self.name, name)
 
 
-class Bus:
+class Entities:
     """One broker, and one client of it, which is closed on the way out."""
 
-    def __init__(self, broker: Broker, **options: Any) -> None:
+    def __init__(self, broker: JsonApi, **options: Any) -> None:
         self.broker = broker
         self.client = self.connect(**options)
 
-    def __enter__(self) -> Bus:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -166,6 +176,51 @@ class Bus:
         name = f"topic-{uuid.uuid4().hex[:12]}"
         self.broker.create_topic(name, **fields)
         return Topic(self.broker, self.client, name)
+
+
+class Bus(Entities):
+    """The broker that the tests share, as users run it."""
+
+    broker: Broker
+
+    def __init__(self, broker: Broker, **options: Any) -> None:
+        super().__init__(broker, **options)
+
+
+class InProcessBroker(JsonApi):
+    """The entities of a broker inside this process."""
+
+    def __init__(self, bus: InProcessBus) -> None:
+        self._connection_string = bus.connection_string
+        http_port = ConnectionString.parse(bus.admin_connection_string).port
+        assert http_port is not None
+        self.http_port = http_port
+
+    @property
+    def connection_string(self) -> str:
+        return self._connection_string
+
+
+class ClockedBus(Entities):
+    """A broker that one test has for itself, with a clock that the test moves: `bus.clock.advance(minutes=5)`.
+
+    The SDK does not see that clock: whatever it decides by the time of the machine, it decides as if nothing had
+    happened, and the broker has to answer.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        self._bus = InProcessBus()
+        self._bus.start()
+        self.clock = self._bus.clock
+        super().__init__(InProcessBroker(self._bus), **options)
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        self._bus.close()
+
+    def in_seconds(self, seconds: float) -> datetime:
+        """A moment of the broker's clock."""
+        return self.clock.now() + timedelta(seconds=seconds)
 
 
 def rule(name: str, condition: dict[str, Any], action: str | None = None) -> dict[str, Any]:
@@ -241,6 +296,14 @@ def take_all(receiver: ServiceBusReceiver) -> list[ServiceBusReceivedMessage]:
     return taken
 
 
+def await_renewals(locked: ServiceBusReceivedMessage | ServiceBusSession | aio.ServiceBusSession) -> None:
+    """Until the SDK has renewed the lock twice by itself."""
+    for _ in range(2):
+        before = locked.locked_until_utc
+        until(lambda: locked.locked_until_utc != before, "the renewal of a lock")  # noqa: B023 - called at once
+        assert locked.auto_renew_error is None
+
+
 def number_of(message: ServiceBusReceivedMessage) -> int:
     assert message.sequence_number is not None
     return message.sequence_number
@@ -258,7 +321,17 @@ def in_seconds(seconds: float) -> datetime:
 
 def await_counts(queue: Queue, expected: dict[str, int]) -> None:
     """For what happens without a client."""
-    deadline = time.monotonic() + 10
-    while queue.counts() != expected:
-        assert time.monotonic() < deadline, f"{queue.counts()} and not {expected}"
-        time.sleep(0.05)
+    until(lambda: queue.counts() == expected, f"counts {expected}", lambda: f"but saw {queue.counts()}")
+
+
+def await_empty(topic: Topic) -> None:
+    """Until the bytes that copies have shared are swept, which happens in the background."""
+    until(lambda: topic.fields()["size_in_bytes"] == 0, "an empty topic")
+
+
+def until(condition: Callable[[], bool], what: str, seen: Callable[[], str] = str) -> None:
+    """Wait for what happens in another thread or process."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline, f"waited {PATIENCE_S} s for {what} {seen()}"
+        time.sleep(0.02)

@@ -16,7 +16,7 @@ from azure.servicebus.management import AccessRights
 from tandem.auth.sas import make_token
 from tandem.testing import Broker
 from tests.compat.admin import SYNC, Admin, new_name, shared_access_rule
-from tests.compat.sdk import LEFT_OPEN, connection_string, texts
+from tests.compat.sdk import LEFT_OPEN, PATIENCE_S, connection_string, texts
 from tests.markers import mission
 
 pytestmark = LEFT_OPEN
@@ -52,7 +52,7 @@ def over_http(broker: Broker, method: str, path: str, rule: str, key: str) -> in
     """The status of a request with a token for the entity of the path."""
     entity = path.partition("/messages")[0]
     token = make_token(f"http://127.0.0.1{entity}", rule, key, int(time.time()) + 60)
-    connection = http.client.HTTPConnection("127.0.0.1", broker.http_port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", broker.http_port, timeout=PATIENCE_S)
     try:
         connection.request(method, path, b"over HTTP", {"Authorization": token})
         return connection.getresponse().status

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 
 import pytest
 from azure.servicebus import NEXT_AVAILABLE_SESSION, ServiceBusMessage, ServiceBusReceivedMessage, ServiceBusReceiveMode
@@ -18,7 +17,19 @@ from azure.servicebus.exceptions import (
     SessionLockLostError,
 )
 
-from tests.compat.sdk import AT_ONCE, PATIENCE_S, SILENCE_S, Bus, in_a_loop, now, number_of, text, texts
+from tests.compat.sdk import (
+    AT_ONCE,
+    PATIENCE_S,
+    RENEWED_LOCK_MS,
+    SILENCE_S,
+    Bus,
+    ClockedBus,
+    await_renewals,
+    in_a_loop,
+    number_of,
+    text,
+    texts,
+)
 from tests.markers import mission
 
 pytestmark = AT_ONCE
@@ -33,32 +44,38 @@ async def take(receiver: ServiceBusReceiver, count: int) -> list[ServiceBusRecei
     return taken
 
 
+async def advance(bus: ClockedBus, minutes: float) -> None:
+    """Move the broker's clock, without holding up the client meanwhile."""
+    await asyncio.to_thread(bus.clock.advance, minutes=minutes)
+
+
 @mission("M1", "M3")
 @in_a_loop
 async def test_many_senders_and_competing_consumers_at_once(bus: Bus) -> None:
     async with bus.connect_aio() as client:
         queue = bus.queue()
+        expected = [f"{producer}.{number}" for producer in range(5) for number in range(10)]
+        consumed: list[str] = []
 
         async def produce(producer: int) -> None:
             async with client.get_queue_sender(queue.name) as sender:
                 for number in range(10):
                     await sender.send_messages(ServiceBusMessage(f"{producer}.{number}"))
 
-        async def consume() -> list[str]:
-            consumed: list[str] = []
+        async def consume() -> None:
             async with client.get_queue_receiver(queue.name) as receiver:
-                while batch := await receiver.receive_messages(5, 2):
+                while len(consumed) < len(expected):
+                    batch = await receiver.receive_messages(5, SILENCE_S)
                     for message in batch:
                         await receiver.complete_message(message)
-                    consumed += texts(batch)
-            return consumed
+                    consumed.extend(texts(batch))
 
         async with asyncio.TaskGroup() as group:
-            consumers = [group.create_task(consume()) for _ in range(4)]
+            for _ in range(4):
+                group.create_task(consume())
             for producer in range(5):
                 group.create_task(produce(producer))
-        consumed = [body for consumer in consumers for body in consumer.result()]
-        assert sorted(consumed) == sorted(f"{producer}.{number}" for producer in range(5) for number in range(10))
+        assert sorted(consumed) == sorted(expected)
         assert queue.counts() == {}
 
 
@@ -86,15 +103,19 @@ async def test_every_way_to_settle_a_message(bus: Bus) -> None:
 
 @mission("M3")
 @in_a_loop
-async def test_a_lock_expires_or_is_renewed(bus: Bus) -> None:
-    async with bus.connect_aio() as client:
-        queue = bus.queue(lock_duration_ms=1_500)
+async def test_a_lock_expires_or_is_renewed(clocked_bus: ClockedBus) -> None:
+    async with clocked_bus.connect_aio() as client:
+        queue = clocked_bus.queue(lock_duration_ms=300_000)
         queue.send("work")
         async with client.get_queue_receiver(queue.name) as receiver:
             (message,) = await take(receiver, 1)
             assert message.locked_until_utc is not None
             before = message.locked_until_utc
+            await advance(clocked_bus, minutes=3)
             assert await receiver.renew_message_lock(message) > before
+            await advance(clocked_bus, minutes=3)
+            assert await receiver.receive_messages(1, SILENCE_S) == []
+            await advance(clocked_bus, minutes=3)
             (again,) = await take(receiver, 1)
             assert again.delivery_count == 1
             with pytest.raises(MessageLockLostError):
@@ -104,15 +125,14 @@ async def test_a_lock_expires_or_is_renewed(bus: Bus) -> None:
 @in_a_loop
 async def test_the_automatic_renewal_keeps_a_lock(bus: Bus) -> None:
     async with bus.connect_aio() as client:
-        queue = bus.queue(lock_duration_ms=5_000)
+        queue = bus.queue(lock_duration_ms=RENEWED_LOCK_MS)
         queue.send("slow work")
         async with (
             AutoLockRenewer() as renewer,
             client.get_queue_receiver(queue.name, auto_lock_renewer=renewer) as receiver,
         ):
             (message,) = await take(receiver, 1)
-            await asyncio.sleep(5.5)
-            assert message.auto_renew_error is None
+            await asyncio.to_thread(await_renewals, message)
             await receiver.complete_message(message)
         assert queue.counts() == {}
 
@@ -125,7 +145,7 @@ async def test_a_receive_that_waits_in_vain_returns_nothing(bus: Bus) -> None:
         async with client.get_queue_receiver(queue.name) as receiver:
             started = asyncio.get_running_loop().time()
             assert await receiver.receive_messages(1, 0.7) == []
-            assert 0.6 < asyncio.get_running_loop().time() - started < 10
+            assert 0.6 < asyncio.get_running_loop().time() - started < PATIENCE_S
 
 
 @in_a_loop
@@ -135,11 +155,15 @@ async def test_iterating_over_a_receiver_with_prefetch(bus: Bus) -> None:
         expected = [str(number) for number in range(30)]
         queue.send(*expected)
         seen: list[str] = []
-        async with client.get_queue_receiver(queue.name, prefetch_count=10, max_wait_time=1) as receiver:
+        async with client.get_queue_receiver(queue.name, prefetch_count=10, max_wait_time=PATIENCE_S) as receiver:
             async for message in receiver:
                 seen.append(text(message))
                 await receiver.complete_message(message)
+                if len(seen) == len(expected):
+                    break
         assert seen == expected
+        async with client.get_queue_receiver(queue.name, max_wait_time=SILENCE_S) as receiver:
+            assert [message async for message in receiver] == []
         assert queue.counts() == {}
 
 
@@ -156,24 +180,25 @@ async def test_receive_and_delete(bus: Bus) -> None:
 
 
 @in_a_loop
-async def test_scheduling_and_cancelling(bus: Bus) -> None:
-    async with bus.connect_aio() as client:
-        queue = bus.queue()
+async def test_scheduling_and_cancelling(clocked_bus: ClockedBus) -> None:
+    async with clocked_bus.connect_aio() as client:
+        queue = clocked_bus.queue()
         async with (
             client.get_queue_sender(queue.name) as sender,
             client.get_queue_receiver(queue.name) as receiver,
         ):
             messages = [ServiceBusMessage("kept"), ServiceBusMessage("cancelled")]
-            _, number = await sender.schedule_messages(messages, now() + timedelta(seconds=1))
+            _, number = await sender.schedule_messages(messages, clocked_bus.in_seconds(3_600))
             await sender.cancel_scheduled_messages(number)
+            await advance(clocked_bus, minutes=60)
             assert texts(await take(receiver, 1)) == ["kept"]
             assert await receiver.receive_messages(1, SILENCE_S) == []
 
 
 @in_a_loop
-async def test_a_session_and_its_state(bus: Bus) -> None:
-    async with bus.connect_aio() as client:
-        queue = bus.queue(requires_session=True, lock_duration_ms=2_000)
+async def test_a_session_and_its_state(clocked_bus: ClockedBus) -> None:
+    async with clocked_bus.connect_aio() as client:
+        queue = clocked_bus.queue(requires_session=True)
         async with client.get_queue_sender(queue.name) as sender:
             await sender.send_messages([ServiceBusMessage(str(number), session_id="red") for number in range(3)])
         options = {"session_id": NEXT_AVAILABLE_SESSION, "max_wait_time": PATIENCE_S}
@@ -190,7 +215,9 @@ async def test_a_session_and_its_state(bus: Bus) -> None:
             for message in messages[:2]:
                 await receiver.complete_message(message)
             assert [session async for session in client.list_queue_sessions(queue.name)] == ["red"]
-            await asyncio.sleep(2.3)
+            await advance(clocked_bus, minutes=1)
+            with pytest.raises(SessionLockLostError):
+                await receiver.session.renew_lock()
             with pytest.raises(SessionLockLostError):
                 await receiver.complete_message(messages[2])
 

@@ -19,8 +19,11 @@ from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from tandem.auth.sas import make_token
 from tandem.errors import RemoteError, StateError
 from tandem.testing import Broker, BrokerFailed
-from tests.compat.sdk import Bus
+from tests.compat.sdk import PATIENCE_S, TEST_LIMIT_S, Bus
 from tests.markers import mission
+
+# Tests of this module start the broker up to three times.
+pytestmark = pytest.mark.timeout(TEST_LIMIT_S)
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +42,7 @@ def is_alive(pid: int) -> bool:
 
 
 def answer_to(broker: Broker, method: str, path: str, **headers: str) -> tuple[int, Any]:
-    connection = http.client.HTTPConnection("127.0.0.1", broker.http_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", broker.http_port, timeout=PATIENCE_S)
     try:
         connection.request(method, path, body=b"{}" if method == "PUT" else None, headers=headers)
         response = connection.getresponse()
@@ -66,7 +69,7 @@ def test_a_killed_broker_is_gone_at_once(own_broker: Broker) -> None:
     own_broker.kill()
     assert not is_alive(pid)
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", own_broker.port), timeout=5)
+        socket.create_connection(("127.0.0.1", own_broker.port), timeout=PATIENCE_S)
     own_broker.restart()
     assert own_broker.is_running
 
@@ -198,7 +201,7 @@ def test_health_needs_no_token_and_queues_do(broker: Broker) -> None:
 @mission("M17")
 def test_queues_are_managed_with_the_right_to_manage_only(broker: Broker) -> None:
     resource = f"http://127.0.0.1:{broker.http_port}/"
-    token = make_token(resource, "Listener", "key-of-listener", int(time.time()) + 60)
+    token = make_token(resource, "Listener", "key-of-listener", int(time.time()) + 3_600)
     status, answer = answer_to(broker, "PUT", f"/$api/v1/queues/{uuid.uuid4().hex}", Authorization=token)
     assert status in {401, 403}
     assert "'Manage' claim" in answer["error"]["message"]

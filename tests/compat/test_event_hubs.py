@@ -15,8 +15,8 @@ from azure.eventhub.amqp import AmqpAnnotatedMessage, AmqpMessageBodyType
 from azure.eventhub.exceptions import ConnectError, EventDataSendError
 
 from tandem.engine.hubs.partition_key import partition_of
-from tests.compat.hubs import BALANCING_INTERVAL_S, LATEST, START, Hub, Reading, new_hub, texts, until
-from tests.compat.sdk import AT_ONCE, PATIENCE_S, Bus, in_seconds, now
+from tests.compat.hubs import BALANCING_INTERVAL_S, LATEST, START, Hub, Reading, new_hub, texts
+from tests.compat.sdk import AT_ONCE, PATIENCE_S, Bus, in_seconds, now, until
 from tests.markers import mission
 
 pytestmark = AT_ONCE

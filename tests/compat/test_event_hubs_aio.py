@@ -12,8 +12,8 @@ from azure.eventhub.aio import CheckpointStore, EventHubConsumerClient, Partitio
 from azure.eventhub.aio._eventprocessor.in_memory_checkpoint_store import InMemoryCheckpointStore
 from azure.eventhub.exceptions import AuthenticationError, ConnectError, ConnectionLostError, EventHubError
 
-from tests.compat.hubs import LATEST, START, Hub, new_hub, until
-from tests.compat.sdk import AT_ONCE, Bus, in_a_loop
+from tests.compat.hubs import LATEST, START, Hub, new_hub
+from tests.compat.sdk import AT_ONCE, Bus, in_a_loop, until
 from tests.markers import mission
 
 pytestmark = AT_ONCE

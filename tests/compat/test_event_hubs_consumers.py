@@ -10,8 +10,8 @@ from azure.eventhub import CheckpointStore, EventData, PartitionContext
 from azure.eventhub._eventprocessor.in_memory_checkpoint_store import InMemoryCheckpointStore
 from azure.eventhub.exceptions import ConnectionLostError
 
-from tests.compat.hubs import LATEST, START, Hub, Reading, new_hub, until
-from tests.compat.sdk import AT_ONCE, Bus
+from tests.compat.hubs import LATEST, START, Hub, Reading, new_hub
+from tests.compat.sdk import AT_ONCE, TEST_LIMIT_S, Bus, until
 from tests.markers import mission
 
 pytestmark = AT_ONCE
@@ -19,8 +19,9 @@ pytestmark = AT_ONCE
 PARTITIONS: Final = 2
 
 
-# Who was displaced tries again at the next look after the balance: not before the test is over.
-PATIENT: Final = {"load_balancing_interval": 10.0}
+# Who was displaced tries again at the next look after the balance: not before the test is over. The thread of the SDK
+# that sleeps so long is a daemon, and keeps nobody.
+PATIENT: Final = {"load_balancing_interval": TEST_LIMIT_S}
 
 
 @mission("M10")

@@ -25,7 +25,7 @@ WEBSOCKET_FEATURES: Final = ("send-and-read", "batch", "runtime-information", "o
 VISITS: Final = {"tcp": tuple(FEATURES), "websocket": WEBSOCKET_FEATURES}
 
 # Seconds. The program takes about ten.
-LIMIT_S: Final = 90.0
+LIMIT_S: Final = 300.0
 
 Reports = dict[str, dict[str, Any]]
 

@@ -11,8 +11,10 @@ import pytest
 from azure.servicebus import ServiceBusMessage, ServiceBusReceiveMode
 from azure.servicebus.exceptions import ServiceBusError
 
-from tests.compat.sdk import PATIENCE_S, Bus, Queue
+from tests.compat.sdk import PATIENCE_S, TEST_LIMIT_S, Bus, Queue, take, take_one
 from tests.markers import mission
+
+pytestmark = pytest.mark.timeout(TEST_LIMIT_S)
 
 BROKER_PARTITION = 0
 
@@ -56,7 +58,7 @@ class Operations:
             if found == expected or time.monotonic() > deadline:
                 assert found == expected
                 return records
-            time.sleep(0.2)
+            time.sleep(0.05)
 
 
 def bytes_of(records: list[dict[str, Any]], operation: str) -> int:
@@ -74,7 +76,7 @@ def named(bus: Bus, name: str) -> Queue:
 
 @mission("M29")
 def test_a_workload_of_known_size_yields_exactly_its_counts_and_units(bus: Bus) -> None:
-    queue = bus.queue(lock_duration_ms=30_000)
+    queue = bus.queue()
     operations = Operations(bus, queue.name)
     queue.send(*[f"small {number}" for number in range(5)])
     # A little more than 128 KB: three steps of 64 KB have begun.
@@ -85,16 +87,14 @@ def test_a_workload_of_known_size_yields_exactly_its_counts_and_units(bus: Bus) 
         sender.cancel_scheduled_messages(numbers)
     with queue.receiver() as receiver:
         receiver.peek_messages(2)
-        messages = receiver.receive_messages(7, max_wait_time=5)
-        assert len(messages) == 7
+        messages = take(receiver, 7)
         receiver.renew_message_lock(messages[0])
         receiver.abandon_message(messages[6])
         for message in messages[:4]:
             receiver.complete_message(message)
         receiver.defer_message(messages[4])
         receiver.dead_letter_message(messages[5])
-        (again,) = receiver.receive_messages(1, max_wait_time=5)
-        receiver.complete_message(again)
+        receiver.complete_message(take_one(receiver))
         receiver.complete_message(receiver.receive_deferred_messages([sequence_number_of(messages[4])])[0])
     expected = {
         ("send", "direct", "ok"): Counted(7, 9),

@@ -142,7 +142,8 @@ def test_a_duplicate_is_accepted_and_dropped(bus: Bus) -> None:
         receiver.complete_message(message)
         # Also when the first one is gone already.
         queue.send(ServiceBusMessage("once more", message_id="1"), ServiceBusMessage("another", message_id="2"))
-        assert texts(take_all(receiver)) == ["another"]
+        assert text(take_one(receiver)) == "another"
+        assert take_all(receiver) == []
 
 
 def test_without_duplicate_detection_equal_message_ids_are_two_messages(bus: Bus) -> None:

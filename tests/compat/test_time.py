@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from datetime import timedelta
+from typing import Final
 
 import pytest
 from azure.servicebus import ServiceBusMessage, ServiceBusMessageState
@@ -13,9 +13,8 @@ from tests.compat.sdk import (
     AT_ONCE,
     SILENCE_S,
     Bus,
-    await_counts,
+    ClockedBus,
     in_seconds,
-    now,
     number_of,
     take,
     take_all,
@@ -27,41 +26,60 @@ from tests.markers import mission
 
 pytestmark = AT_ONCE
 
+# Long enough for a message to be taken on a slow machine; and a lock that ends after the message has expired.
+SHORT_LIFE: Final = timedelta(minutes=2)
+LONG_LOCK: Final = {"lock_duration_ms": 300_000}
 
-def test_a_scheduled_message_comes_at_its_time_and_not_before(bus: Bus) -> None:
-    queue = bus.queue()
+
+def test_a_scheduled_message_comes_at_its_time_and_not_before(clocked_bus: ClockedBus) -> None:
+    queue = clocked_bus.queue(**LONG_LOCK)
     with queue.sender() as sender, queue.receiver() as receiver:
-        due = in_seconds(1.2)
+        due = clocked_bus.in_seconds(3_600)
         (number,) = sender.schedule_messages(ServiceBusMessage("later"), due)
+        clocked_bus.clock.advance(minutes=58)
         assert queue.counts() == {"scheduled": 1}
         assert receiver.receive_messages(1, SILENCE_S) == []
+        clocked_bus.clock.advance(minutes=4)
         message = take_one(receiver)
-        assert now() >= due
     assert message.scheduled_enqueue_time_utc == due
     assert message.enqueued_time_utc is not None
-    assert due <= message.enqueued_time_utc < due + timedelta(seconds=1)
+    # When it was due, and not when the four minutes were over.
+    assert due <= message.enqueued_time_utc < due + timedelta(minutes=1)
     assert message.state is ServiceBusMessageState.ACTIVE
     # A queue numbers a message when it takes its place in it.
     assert number_of(message) >= number
 
 
-def test_messages_scheduled_together_come_in_the_order_of_their_times(bus: Bus) -> None:
+def test_a_scheduled_message_comes_by_the_clock_of_the_machine(bus: Bus) -> None:
     queue = bus.queue()
     with queue.sender() as sender, queue.receiver() as receiver:
-        sender.schedule_messages(ServiceBusMessage("second"), in_seconds(1.0))
-        sender.schedule_messages(ServiceBusMessage("first"), in_seconds(0.6))
+        due = in_seconds(1)
+        sender.schedule_messages(ServiceBusMessage("later"), due)
+        message = take_one(receiver)
+    assert message.enqueued_time_utc is not None
+    assert message.enqueued_time_utc >= due
+
+
+def test_messages_scheduled_together_come_in_the_order_of_their_times(clocked_bus: ClockedBus) -> None:
+    queue = clocked_bus.queue()
+    with queue.sender() as sender, queue.receiver() as receiver:
+        sender.schedule_messages(ServiceBusMessage("second"), clocked_bus.in_seconds(7_200))
+        sender.schedule_messages(ServiceBusMessage("first"), clocked_bus.in_seconds(3_600))
         sender.send_messages(ServiceBusMessage("now"))
+        clocked_bus.clock.advance(hours=3)
         assert texts(take(receiver, 3)) == ["now", "first", "second"]
 
 
-def test_a_cancelled_message_never_comes(bus: Bus) -> None:
-    queue = bus.queue()
+def test_a_cancelled_message_never_comes(clocked_bus: ClockedBus) -> None:
+    queue = clocked_bus.queue()
     with queue.sender() as sender, queue.receiver() as receiver:
-        numbers = sender.schedule_messages([ServiceBusMessage(str(number)) for number in range(3)], in_seconds(1))
+        due = clocked_bus.in_seconds(3_600)
+        numbers = sender.schedule_messages([ServiceBusMessage(str(number)) for number in range(3)], due)
         assert len(set(numbers)) == 3
         sender.cancel_scheduled_messages(numbers[:2])
         with pytest.raises(MessageNotFoundError):
             sender.cancel_scheduled_messages(numbers[0])
+        clocked_bus.clock.advance(hours=2)
         assert text(take_one(receiver)) == "2"
         assert take_all(receiver) == []
         with pytest.raises(MessageNotFoundError):
@@ -77,7 +95,7 @@ def test_a_message_sent_with_a_time_in_the_past_comes_at_once(bus: Bus) -> None:
 
 def test_scheduled_messages_can_be_peeked(bus: Bus) -> None:
     queue = bus.queue()
-    due = in_seconds(60)
+    due = in_seconds(3_600)
     queue.send(ServiceBusMessage("later", scheduled_enqueue_time_utc=due))
     with queue.receiver() as receiver:
         (peeked,) = receiver.peek_messages(1)
@@ -85,11 +103,14 @@ def test_scheduled_messages_can_be_peeked(bus: Bus) -> None:
     assert peeked.scheduled_enqueue_time_utc == due
 
 
-def test_an_expired_message_is_dead_lettered_where_the_queue_says_so(bus: Bus) -> None:
-    queue = bus.queue(dead_lettering_on_message_expiration=True)
-    queue.send(ServiceBusMessage("milk", time_to_live=timedelta(seconds=1)), ServiceBusMessage("honey"))
+def test_an_expired_message_is_dead_lettered_where_the_queue_says_so(clocked_bus: ClockedBus) -> None:
+    queue = clocked_bus.queue(dead_lettering_on_message_expiration=True)
+    queue.send(ServiceBusMessage("milk", time_to_live=timedelta(hours=1)), ServiceBusMessage("honey"))
+    clocked_bus.clock.advance(minutes=50)
+    assert queue.counts() == {"active": 2}
     # Nobody has to look at the queue for that.
-    await_counts(queue, {"active": 1, "dead_letter": 1})
+    clocked_bus.clock.advance(minutes=20)
+    assert queue.counts() == {"active": 1, "dead_letter": 1}
     with queue.dead_letters() as receiver:
         dead = take_one(receiver)
     assert dead.dead_letter_reason == "TTLExpiredException"
@@ -97,45 +118,47 @@ def test_an_expired_message_is_dead_lettered_where_the_queue_says_so(bus: Bus) -
     assert queue.drain() == ["honey"]
 
 
-def test_an_expired_message_is_gone_where_the_queue_does_not_dead_letter_it(bus: Bus) -> None:
-    queue = bus.queue()
-    queue.send(ServiceBusMessage("milk", time_to_live=timedelta(seconds=1)))
-    await_counts(queue, {})
+def test_an_expired_message_is_gone_where_the_queue_does_not_dead_letter_it(clocked_bus: ClockedBus) -> None:
+    queue = clocked_bus.queue()
+    queue.send(ServiceBusMessage("milk", time_to_live=timedelta(hours=1)))
+    clocked_bus.clock.advance(hours=1)
+    assert queue.counts() == {}
 
 
-def test_the_queue_bounds_the_time_to_live_of_its_messages(bus: Bus) -> None:
-    queue = bus.queue(default_message_time_to_live_ms=1_000)
+def test_the_queue_bounds_the_time_to_live_of_its_messages(clocked_bus: ClockedBus) -> None:
+    queue = clocked_bus.queue(default_message_time_to_live_ms=3_600_000)
     queue.send(ServiceBusMessage("milk"), ServiceBusMessage("cheese", time_to_live=timedelta(days=1)))
-    await_counts(queue, {})
+    clocked_bus.clock.advance(hours=1)
+    assert queue.counts() == {}
 
 
 @mission("M3")
-def test_a_locked_message_does_not_expire_under_its_consumer(bus: Bus) -> None:
-    queue = bus.queue(lock_duration_ms=5_000, dead_lettering_on_message_expiration=True)
+def test_a_locked_message_does_not_expire_under_its_consumer(clocked_bus: ClockedBus) -> None:
+    queue = clocked_bus.queue(dead_lettering_on_message_expiration=True, **LONG_LOCK)
     with queue.receiver() as receiver:
-        queue.send(ServiceBusMessage("milk", time_to_live=timedelta(seconds=1)))
+        queue.send(ServiceBusMessage("milk", time_to_live=SHORT_LIFE))
         message = take_one(receiver)
-        time.sleep(1.3)
+        clocked_bus.clock.advance(minutes=3)
         receiver.complete_message(message)
     assert queue.counts() == {}
 
 
-def test_a_message_that_is_abandoned_after_its_time_is_dead_lettered(bus: Bus) -> None:
-    queue = bus.queue(lock_duration_ms=5_000, dead_lettering_on_message_expiration=True)
+def test_a_message_that_is_abandoned_after_its_time_is_dead_lettered(clocked_bus: ClockedBus) -> None:
+    queue = clocked_bus.queue(dead_lettering_on_message_expiration=True, **LONG_LOCK)
     with queue.receiver() as receiver:
-        queue.send(ServiceBusMessage("milk", time_to_live=timedelta(seconds=1)))
+        queue.send(ServiceBusMessage("milk", time_to_live=SHORT_LIFE))
         message = take_one(receiver)
-        time.sleep(1.3)
+        clocked_bus.clock.advance(minutes=3)
         receiver.abandon_message(message)
         assert take_all(receiver) == []
-    await_counts(queue, {"dead_letter": 1})
+    assert queue.counts() == {"dead_letter": 1}
 
 
-def test_a_dead_letter_does_not_expire(bus: Bus) -> None:
-    queue = bus.queue()
+def test_a_dead_letter_does_not_expire(clocked_bus: ClockedBus) -> None:
+    queue = clocked_bus.queue()
     with queue.receiver() as receiver:
-        queue.send(ServiceBusMessage("milk", time_to_live=timedelta(seconds=1)))
+        queue.send(ServiceBusMessage("milk", time_to_live=SHORT_LIFE))
         receiver.dead_letter_message(take_one(receiver))
-    time.sleep(1.3)
+    clocked_bus.clock.advance(hours=1)
     with queue.dead_letters() as receiver:
         assert text(take_one(receiver)) == "milk"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 import uuid
 from datetime import timedelta
 
@@ -13,10 +12,10 @@ from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusQuot
 
 from tests.compat.sdk import (
     AT_ONCE,
-    PATIENCE_S,
     Bus,
     Subscription,
     Topic,
+    await_empty,
     drain_all,
     now,
     number_of,
@@ -131,7 +130,7 @@ def test_copies_share_their_body_until_the_last_one_is_gone(bus: Bus) -> None:
     assert [len(body) for bodies in drain_all(*others) for body in bodies] == [100_000] * 3
     assert 100_000 < topic.fields()["size_in_bytes"] < 150_000
     assert [len(body) for body in last.drain()] == [100_000]
-    assert topic.fields()["size_in_bytes"] == 0
+    await_empty(topic)
 
 
 def test_a_subscription_that_is_deleted_leaves_the_copies_of_others_whole(bus: Bus) -> None:
@@ -142,7 +141,7 @@ def test_a_subscription_that_is_deleted_leaves_the_copies_of_others_whole(bus: B
     assert topic.fields()["subscription_count"] == 1
     assert other.drain() == ["x" * 100_000, "short"]
     # What was deleted is swept in the background.
-    wait_until_empty(topic)
+    await_empty(topic)
 
 
 def test_a_topic_is_as_large_as_it_was_before_a_subscription_that_nobody_read_from(bus: Bus) -> None:
@@ -152,14 +151,7 @@ def test_a_topic_is_as_large_as_it_was_before_a_subscription_that_nobody_read_fr
     other.drain()
     # Nothing else is written afterwards that could tell how large the topic is.
     bus.broker.delete_subscription(topic.name, unread.own_name)
-    wait_until_empty(topic)
-
-
-def wait_until_empty(topic: Topic) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while topic.fields()["size_in_bytes"]:
-        assert time.monotonic() < deadline, topic.fields()
-        time.sleep(0.05)
+    await_empty(topic)
 
 
 def test_a_copy_is_the_message_as_it_was_sent(bus: Bus) -> None:

@@ -27,8 +27,8 @@ TRANSPORTS: Final = ("tcp", "tls", "websocket")
 
 AT_ONCE: Final = 3
 
-# Seconds. A tour takes about forty, alone on a machine.
-TOUR_LIMIT_S: Final = 150.0
+# Seconds. A tour takes about forty, alone on a machine; five times that on a slow one, which it shares with others.
+TOUR_LIMIT_S: Final = 400.0
 
 pytestmark = pytest.mark.timeout(2 * TOUR_LIMIT_S + 50)
 
@@ -95,5 +95,5 @@ def test_the_tour_sees_what_it_expects(tours: Tours, kind: str, transport: str) 
 @pytest.mark.parametrize("kind", SCRIPTS)
 def test_a_tour_lists_the_queues_that_it_needs(kind: str) -> None:
     command = [sys.executable, str(SCRIPTS[kind]), "--print-queues", "--queue", "mine-"]
-    listed = subprocess.run(command, check=True, capture_output=True, timeout=30)
+    listed = subprocess.run(command, check=True, capture_output=True, timeout=TOUR_LIMIT_S)
     assert json.loads(listed.stdout) == queues("mine-", SETTINGS)

@@ -14,13 +14,14 @@ from xml.etree import ElementTree as ET
 from yarl import URL
 
 from tandem.amqp import Settings
+from tandem.clock import Clock
 from tandem.driver import Client
 from tandem.engine.description import QueueDescription
 from tandem.engine.namespace import Namespace
 from tandem.engine.subqueue import SubQueue
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic_description import TopicDescription
-from tests.management.json_api import ROOT_RULE, Api, running
+from tests.management.json_api import PATIENCE_S, ROOT_RULE, Api, running
 
 
 class Reply(NamedTuple):
@@ -78,10 +79,10 @@ class Http:
     async def send(self, queue: str, body: bytes | str = b"body", **headers: str) -> Reply:
         return await self.ask("POST", f"/{queue}/messages", body, headers)
 
-    async def lock(self, queue: str, timeout_s: int = 5) -> Reply:
+    async def lock(self, queue: str, timeout_s: int = PATIENCE_S) -> Reply:
         return await self.ask("POST", f"/{queue}/messages/head?timeout={timeout_s}")
 
-    async def take(self, queue: str, timeout_s: int = 5) -> Reply:
+    async def take(self, queue: str, timeout_s: int = PATIENCE_S) -> Reply:
         """Receive and delete."""
         return await self.ask("DELETE", f"/{queue}/messages/head?timeout={timeout_s}")
 
@@ -110,6 +111,6 @@ def _add_subscription(description: SubscriptionDescription, namespace: Namespace
 
 
 @contextlib.asynccontextmanager
-async def serving(data_dir: Path) -> AsyncIterator[Http]:
-    async with running(data_dir) as api:
+async def serving(data_dir: Path, clock: Clock | None = None) -> AsyncIterator[Http]:
+    async with running(data_dir, clock) as api:
         yield Http(api)

@@ -1,10 +1,12 @@
-"""A client of the JSON API, over a real socket, with a real broker behind it."""
+"""A client of the JSON API, over a real socket, with a real broker behind it, and how long a test waits."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import dataclasses
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,9 +14,13 @@ import aiohttp
 from yarl import URL
 
 from tandem.auth import make_token
+from tandem.clock import Clock
 from tandem.management.api import add_routes
 from tandem.management.gate import Gate
 from tandem.server.broker import Broker, BrokerSettings
+
+# Seconds. How long to wait for what must come: it comes at once, unless the machine is busy.
+PATIENCE_S = 30
 
 ROOT_RULE = ("RootManageSharedAccessKey", "SAS_KEY_VALUE")
 
@@ -38,7 +44,7 @@ class Api:
         self.session = session
         self.base = f"http://127.0.0.1:{broker.http_port}"
 
-    def token(self, resource: str = "/", rule: tuple[str, str] = ROOT_RULE, lifetime_s: int = 60) -> str:
+    def token(self, resource: str = "/", rule: tuple[str, str] = ROOT_RULE, lifetime_s: int = 3_600) -> str:
         return make_token(f"{self.base}{resource}", *rule, int(time.time()) + lifetime_s)
 
     async def ask(
@@ -51,9 +57,17 @@ class Api:
             return Answer(response.status, await response.json())
 
 
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for what the broker does meanwhile."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():  # noqa: ASYNC110 - what is waited for is a state, and nobody announces it
+            await asyncio.sleep(0.005)
+
+
 @contextlib.asynccontextmanager
-async def running(data_dir: Path) -> AsyncIterator[Api]:
-    broker = Broker(BrokerSettings(data_dir, port=0, http_port=0, is_dev=True, tls="off"))
+async def running(data_dir: Path, clock: Clock | None = None) -> AsyncIterator[Api]:
+    settings = BrokerSettings(data_dir, port=0, http_port=0, is_dev=True, tls="off")
+    broker = Broker(settings if clock is None else dataclasses.replace(settings, clock=clock))
     gate = add_routes(broker)
     await broker.start()
     try:

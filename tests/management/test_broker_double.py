@@ -10,6 +10,7 @@ from tandem.errors import RemoteError
 from tandem.testing import Broker
 
 
+@pytest.mark.timeout(180)  # It starts a broker twice.
 def test_the_broker_for_tests_manages_topics_subscriptions_and_rules_and_keeps_them(tmp_path: Path) -> None:
     with Broker(tmp_path / "data", arguments=("--dev", "--tls", "off")) as broker:
         assert broker.create_topic("eu/orders", requires_duplicate_detection=True)["subscription_count"] == 0

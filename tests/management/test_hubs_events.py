@@ -17,6 +17,7 @@ import pytest
 from tandem.management.operations import hub_shapes
 from tandem.management.operations.hub_events import ARROW_STREAM
 from tests.management.http_api import Http, Reply, serving
+from tests.management.json_api import PATIENCE_S
 from tests.markers import mission
 
 HUBS = "/$api/v1/hubs"
@@ -191,7 +192,7 @@ async def test_a_reader_that_goes_away_lets_go_of_its_files(http: Http, endless:
         assert len(await response.content.readexactly(3_000_000)) == 3_000_000
         assert not endless.is_closed.is_set()
         response.close()
-    await asyncio.wait_for(endless.is_closed.wait(), 10)
+    await asyncio.wait_for(endless.is_closed.wait(), PATIENCE_S)
     assert (await http.api.ask("GET", f"{HUBS}/logs")).status == 200
 
 
@@ -219,7 +220,7 @@ async def test_a_stream_that_breaks_does_not_look_whole(http: Http, monkeypatch:
     monkeypatch.setattr(http.broker.directory.default.store.log, "snapshot", lambda *_: broken, raising=False)
     with pytest.raises(aiohttp.ClientError):
         await read(http)
-    await asyncio.wait_for(broken.is_closed.wait(), 10)
+    await asyncio.wait_for(broken.is_closed.wait(), PATIENCE_S)
 
 
 async def test_too_many_bulk_reads_are_told_to_wait(
@@ -231,7 +232,7 @@ async def test_too_many_bulk_reads_are_told_to_wait(
         refused = await http.api.ask("GET", EVENTS)
         assert (refused.status, refused.error["condition"]) == (503, "com.microsoft:server-busy")
         response.close()
-    await asyncio.wait_for(endless.is_closed.wait(), 10)
+    await asyncio.wait_for(endless.is_closed.wait(), PATIENCE_S)
 
 
 # --- for people -----------------------------------------------------------------------------------------------------

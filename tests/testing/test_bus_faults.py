@@ -15,7 +15,7 @@ from tandem.errors import ProtocolError, QuotaExceeded, RemoteError
 from tandem.management.connection_string import ConnectionString
 from tandem.testing import Bus
 from tests.markers import mission
-from tests.testing.conftest import connect
+from tests.testing.conftest import PATIENCE_S, connect
 
 MESSAGE = encode_message(data=b"x")
 
@@ -101,7 +101,7 @@ async def test_when_everything_is_broken_connections_drop_and_nothing_is_answere
     bus.create_subscription("t", "s")
     client = await connect(bus)
     with bus.break_everything():
-        await asyncio.wait_for(client.endpoint.lost, 5)
+        await asyncio.wait_for(client.endpoint.lost, PATIENCE_S)
         async with await connect(bus) as again:
             with pytest.raises(RemoteError, match="server-busy"):
                 await again.sender("t")
@@ -116,7 +116,7 @@ async def test_when_everything_is_broken_connections_drop_and_nothing_is_answere
 
 def health(bus: Bus) -> int:
     address = ConnectionString.parse(bus.connection_string)
-    connection = http.client.HTTPConnection(address.host, address.port)
+    connection = http.client.HTTPConnection(address.host, address.port, timeout=PATIENCE_S)
     try:
         connection.request("GET", "/health")
         return connection.getresponse().status
@@ -128,7 +128,7 @@ async def test_dropped_connections_can_be_made_again_at_once(bus: Bus) -> None:
     bus.create_queue("q")
     client = await connect(bus)
     bus.drop_connections()
-    await asyncio.wait_for(client.endpoint.lost, 5)
+    await asyncio.wait_for(client.endpoint.lost, PATIENCE_S)
     async with await connect(bus) as again:
         assert await (await again.sender("q")).send(MESSAGE) is ACCEPTED
 
@@ -185,7 +185,7 @@ async def test_the_rest_data_plane_meets_what_is_broken_too(bus: Bus) -> None:
 def ask(bus: Bus, method: str, path: str) -> int:
     """The status of one request, with a token for everything."""
     given = ConnectionString.parse(bus.connection_string)
-    connection = http.client.HTTPConnection(given.host, given.port, timeout=10)
+    connection = http.client.HTTPConnection(given.host, given.port, timeout=PATIENCE_S)
     token = make_token(f"http://{given.host}:{given.port}/", given.rule_name, given.key, 4_000_000_000)
     connection.request(method, path, headers={"Authorization": token})
     response = connection.getresponse()

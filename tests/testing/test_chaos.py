@@ -14,6 +14,7 @@ import pytest
 from tandem.errors import StateError
 from tandem.testing.chaos import ChaosProxy
 from tests.markers import mission
+from tests.testing.conftest import PATIENCE_S
 
 
 class Echo(socketserver.BaseRequestHandler):
@@ -43,7 +44,7 @@ def proxy(echo: int) -> Iterator[ChaosProxy]:
 
 
 def connect(proxy: ChaosProxy) -> socket.socket:
-    connection = socket.create_connection((proxy.host, proxy.port), timeout=5)
+    connection = socket.create_connection((proxy.host, proxy.port), timeout=PATIENCE_S)
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connection
 
@@ -109,7 +110,7 @@ def test_a_stall_keeps_connections_open_and_ends(proxy: ChaosProxy) -> None:
         connection.settimeout(0.1)
         with pytest.raises(TimeoutError):
             connection.recv(1)
-        connection.settimeout(5)
+        connection.settimeout(PATIENCE_S)
         proxy.heal()
         assert said(connection, 7) == b"waiting"
 

@@ -10,10 +10,15 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from tests.markers import mission
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PLUGIN: Final = "tandem.testing.plugin"
+
+# The example project takes six seconds, most of them in the official SDK.
+pytestmark = pytest.mark.timeout(180)
 
 SHARING: Final = """
 import pytest

@@ -2,6 +2,7 @@
 
 bus       a broker inside the test's own process, with a clock to move and faults to set; the pytest plugin's
 broker    a broker as a child process, to be killed and started again
+json_api  the JSON API of a broker, as methods that manage its entities
 chaos     a TCP proxy that delays, stalls, splits, cuts and resets
 relay     queues in memory behind an AMQP port, for tests of AMQP clients
 disk      a disk that fails on purpose

@@ -17,7 +17,7 @@ __all__ = ["CALL_LIMIT_S", "LoopThread"]
 Result = TypeVar("Result")
 
 # Seconds. What is asked of a double takes milliseconds; the rest is for a machine that is busy.
-CALL_LIMIT_S: Final = 30.0
+CALL_LIMIT_S: Final = 60.0
 
 
 class LoopThread:
