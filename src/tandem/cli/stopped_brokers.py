@@ -12,7 +12,7 @@ from tandem.cli.connection_string import root_connection_string
 from tandem.cli.failure import CommandFailed
 from tandem.store.sqlite import DATABASE_NAME
 from tandem.testing import Broker
-from tandem.testing.broker import HOST
+from tandem.testing.json_api import HOST
 
 __all__ = ["data_directories", "serving"]
 
