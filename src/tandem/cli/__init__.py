@@ -58,7 +58,7 @@ _COMMANDS: Final = {
     "syphon": _Place(
         "syphon:app", "The syphon of a pair of namespaces: brings what took the detour to the entities it was sent to."
     ),
-    "drill": _Place("drill:drill", "Let a primary namespace fail under load, and account for every message."),
+    "drill": _Place("drill:drill", "Make a primary namespace fail under load, and account for every message."),
     "export": _Place(
         "export:export_entities",
         "Write all queues, topics, subscriptions and rules as one JSON document, without messages.",
