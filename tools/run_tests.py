@@ -88,10 +88,11 @@ GROUPS: Final = (
     Group("interpreted", ("-m", "hypothesis or exhaustive", *CORE_TESTS), is_pure=True),
 )
 
-# Without brokers in child processes, foreign SDKs and Spark, and without the tests that take seconds each.
+# Without foreign SDKs and Spark, and without the tests that take many seconds each.
 QUICK_GROUPS: Final = (
+    Group("broker", ("tests/server", "tests/store", "--ignore=tests/server/test_faults_sdk.py")),
+    Group("interfaces", ("tests/management", "tests/client", "--ignore=tests/client/test_network.py")),
     Group("core", ("-m", "not exhaustive", "tests/unit", "tests/spec", "tests/rules", "tests/cost")),
-    Group("broker", ("tests/server", "tests/management", "tests/store", "tests/client")),
 )
 
 
