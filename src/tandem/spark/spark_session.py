@@ -33,11 +33,13 @@ _SETTINGS: Final = {
     "spark.log.level": "ERROR",
 }
 
-# Of a session on this machine alone: nothing listens to the network, and nothing is spread over 200 tasks.
+# Of a session on this machine alone: nothing listens to the network, nothing is spread over 200 tasks, and workers are
+# forked with their modules imported.
 _LOCAL_SETTINGS: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "8",
+    "spark.python.daemon.module": "tandem.spark.worker_daemon",
 }
 
 # Spark's own logging begins before its settings are read, and would say so.
