@@ -19,8 +19,10 @@ PATIENCE_S: Final = 60.0
 # Seconds between two looks: most of them ask a broker, which has better things to do.
 _PAUSE_S: Final = 0.02
 
+_WHAT: Final = "what the other side brings about"
 
-async def until(is_so: Callable[[], bool], what: str) -> None:
+
+async def until(is_so: Callable[[], bool], what: str = _WHAT) -> None:
     """Return as soon as the condition holds. Fails after PATIENCE_S."""
     deadline_s = time.monotonic() + PATIENCE_S
     while not is_so():
@@ -28,7 +30,7 @@ async def until(is_so: Callable[[], bool], what: str) -> None:
         await asyncio.sleep(_PAUSE_S)
 
 
-def wait_until(is_so: Callable[[], bool], what: str) -> None:
+def wait_until(is_so: Callable[[], bool], what: str = _WHAT) -> None:
     """`until`, for tests without an event loop."""
     deadline_s = time.monotonic() + PATIENCE_S
     while not is_so():

@@ -34,9 +34,10 @@ class Outage:
         counts = [event.get("count", 1) for event in self.events if event["event"] == name]
         return sum(count for count in counts if isinstance(count, int))
 
-    def first(self, name: str) -> datetime:
-        """When an event of this name was told first."""
-        return datetime.fromisoformat(next(str(event["time"]) for event in self.events if event["event"] == name))
+    def first_s(self, name: str) -> float:
+        """When an event of this name was told first, by the client's own account."""
+        told = next(str(event["time"]) for event in self.events if event["event"] == name)
+        return datetime.fromisoformat(told).timestamp()
 
 
 async def have_outage(folder: Path) -> Outage:
