@@ -37,13 +37,13 @@ __all__ = ["Broker", "BrokerFailed"]
 HOST: Final = "127.0.0.1"
 
 # Seconds. A start takes well under one; the rest is for a machine that is busy, and for a recovery.
-START_LIMIT_S: Final = 20.0
+START_LIMIT_S: Final = 120.0
 # Seconds. A stop finishes what was accepted: one commit, and the farewell to each client.
-STOP_LIMIT_S: Final = 20.0
+STOP_LIMIT_S: Final = 120.0
 # Seconds. How often the output of a starting child is looked at.
 POLL_INTERVAL_S: Final = 0.02
 # Seconds. One request of the JSON API on loopback.
-REQUEST_LIMIT_S: Final = 20.0
+REQUEST_LIMIT_S: Final = 60.0
 # Seconds. How long a token for the JSON API is good: it is made anew for each request.
 TOKEN_LIFETIME_S: Final = 300
 
