@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import MAIN, environment, one_line, tandem_here
+from tests.cli.program import MAIN, TIME_LIMIT_S, environment, one_line, tandem_here
 from tests.markers import mission
 
 # A module that is None cannot be imported.
@@ -20,7 +20,7 @@ HIDING = f"import sys; sys.modules.update(dict.fromkeys({EXTRA!r})); "
 @mission("M29")
 def test_an_estimate_needs_nothing_of_the_extra_for_spark() -> None:
     command = [sys.executable, "-c", HIDING + MAIN, "cost", "estimate", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment(), timeout=30)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment(), timeout=TIME_LIMIT_S)
     assert done.returncode == 0, done.stderr
     estimate = json.loads(done.stdout)
     assert (estimate["lines"][0]["operations"], estimate["cost"]) == (28_800, "0.0230400")

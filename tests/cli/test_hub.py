@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import time
 import uuid
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,6 +14,7 @@ from tandem.management.client import ManagementClient
 from tandem.management.connection_string import ConnectionString
 from tests.cli.program import PROGRAM, TIME_LIMIT_S, Commands, environment, tandem_here
 from tests.markers import mission
+from tests.patience import wait_until
 
 # What it takes to clear a screen and set a title.
 NASTY = "\x1b[2J\x1b]0;mine\x07"
@@ -159,7 +158,7 @@ def test_a_read_that_fails_says_why_and_ends_with_two(
 def test_following_goes_on_with_what_comes(hubs: Commands, hub: str, connection_string: ConnectionString) -> None:
     hubs.run("send", hub, "old")
     with following(connection_string, hub) as reader:
-        wait_for(lambda: receiver_count(connection_string, hub) == 2)
+        wait_until(lambda: receiver_count(connection_string, hub) == 2, "both read")
         hubs.run("send", hub, "new", "--partition", "1")
         assert reader.stdout is not None
         assert json.loads(reader.stdout.readline())["body"] == "new"
@@ -187,13 +186,6 @@ def following(connection_string: ConnectionString, hub: str) -> subprocess.Popen
 def receiver_count(connection_string: ConnectionString, hub: str) -> int:
     partitions = ManagementClient(connection_string).hub(hub).positions()["partitions"]
     return sum(one["receiver_count"] for one in partitions)
-
-
-def wait_for(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIME_LIMIT_S
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def test_help_has_examples() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
@@ -18,8 +17,7 @@ from tandem.pairing import SendAvailabilityPairedNamespaceOptions
 from tandem.testing import Broker
 from tests.cli.program import PROGRAM, environment, tandem_here
 from tests.markers import mission
-
-PATIENCE_S = 20.0
+from tests.patience import PATIENCE_S, wait_until
 
 
 @pytest.fixture(scope="module")
@@ -166,14 +164,10 @@ def test_a_syphon_that_is_killed_loses_nothing_and_one_that_is_stopped_ends_well
         brokers[1].create_queue(f"killed/x-servicebus-transfer/{number}", lock_duration_ms=5_000)
     divert(brokers, "killed", "killed-orders", count)
     with start_syphon(brokers, "killed") as process:
-        deadline_s = time.monotonic() + PATIENCE_S
-        while not brokers[0].queue("killed-orders")["active_message_count"]:
-            assert time.monotonic() < deadline_s
+        wait_until(lambda: brokers[0].queue("killed-orders")["active_message_count"] > 0, "the first messages arrive")
         process.kill()
     with start_syphon(brokers, "killed") as process:
-        deadline_s = time.monotonic() + PATIENCE_S
-        while depth(brokers, "killed") and time.monotonic() < deadline_s:
-            time.sleep(0.1)
+        wait_until(lambda: not depth(brokers, "killed"), "the backlog is empty")
         process.send_signal(signal.SIGTERM)
         output, errors = process.communicate(timeout=PATIENCE_S)
         assert (process.returncode, errors) == (0, "")
@@ -183,7 +177,7 @@ def test_a_syphon_that_is_killed_loses_nothing_and_one_that_is_stopped_ends_well
     with sync.MessagingFactory.from_connection_string(primary.connection_string) as factory:
         client = factory.create_queue_client("killed-orders", prefetch_count=100)
         while len(received) < count:
-            messages = client.receive_batch(100, 10)
+            messages = client.receive_batch(100, PATIENCE_S)
             assert messages, f"only {len(received)} of {count} came"
             received |= {str(message.message_id) for message in messages}
     assert received == {f"m{number}" for number in range(count)}

@@ -10,7 +10,7 @@ import pytest
 
 from tandem.cli.options import StatusChoice
 from tandem.engine.description import EntityStatus
-from tests.cli.program import PROGRAM, environment, one_line, tandem_here
+from tests.cli.program import PROGRAM, TIME_LIMIT_S, environment, one_line, tandem_here
 
 # What only some commands need, and takes long to import.
 _HEAVY: Final = ("rich", "aiohttp", "asyncio", "tandem.amqp", "tandem.engine", "tandem.config", "tandem.bench")
@@ -26,7 +26,9 @@ def test_every_command_is_listed_with_what_it_does() -> None:
 
 def test_the_program_starts_without_what_most_commands_do_not_need() -> None:
     code = f"import sys, tandem.cli; print([name for name in {_HEAVY!r} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=TIME_LIMIT_S
+    )
     assert done.stdout.strip() == "[]"
 
 
@@ -57,7 +59,7 @@ def completions(words: str) -> list[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=30,
+        timeout=TIME_LIMIT_S,
         env=environment(**asked),
         stdin=subprocess.DEVNULL,
     )

@@ -16,6 +16,7 @@ import pytest
 from tandem.management.client import BrokerUnreachable, ManagementClient
 from tandem.management.connection_string import ConnectionString
 from tests.cli.program import one_line, serving, tandem, tandem_here
+from tests.patience import PATIENCE_S
 
 TOML = """
 namespace = "orders-eu"
@@ -54,7 +55,7 @@ SqliteStore.commit = commit
 
 
 def health(port: int) -> Any:
-    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=10)) as connection:
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)) as connection:
         connection.request("GET", "/health")
         return json.loads(connection.getresponse().read())
 
@@ -72,7 +73,7 @@ def test_one_line_tells_the_ports_and_every_port_speaks_everything(tmp_path: Pat
         assert len({broker.port, broker.http_port, 0}) == 3
         for port in (broker.port, broker.http_port):
             assert health(port) == {"status": "healthy", "message": "Service is healthy."}
-            with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
+            with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as connection:
                 connection.sendall(b"AMQP\x03\x01\x00\x00")
                 assert connection.recv(8) == b"AMQP\x03\x01\x00\x00"
         assert broker.stop() == (0, "", "")
@@ -86,9 +87,9 @@ def test_ctrl_c_ends_it_as_sigterm_does(tmp_path: Path) -> None:
 def test_a_client_that_does_not_leave_does_not_keep_it_from_ending(tmp_path: Path) -> None:
     with (
         serving(tmp_path / "data", "--dev", "--tls", "off") as broker,
-        socket.create_connection(("127.0.0.1", broker.port), timeout=10) as amqp,
-        socket.create_connection(("127.0.0.1", broker.port), timeout=10),
-        contextlib.closing(http.client.HTTPConnection("127.0.0.1", broker.http_port, timeout=10)) as kept_alive,
+        socket.create_connection(("127.0.0.1", broker.port), timeout=PATIENCE_S) as amqp,
+        socket.create_connection(("127.0.0.1", broker.port), timeout=PATIENCE_S),
+        contextlib.closing(http.client.HTTPConnection("127.0.0.1", broker.http_port, timeout=PATIENCE_S)) as kept_alive,
     ):
         amqp.sendall(b"AMQP\x00\x01\x00\x00")
         assert amqp.recv(8)
@@ -111,7 +112,7 @@ def test_a_store_that_fails_ends_it_at_once_and_acknowledges_nothing(tmp_path: P
     with serving(tmp_path / "data", "--dev", "--tls", "off", prelude=FAILING_COMMIT) as broker:
         with pytest.raises(BrokerUnreachable):
             ManagementClient(local(broker.port)).queues.create("orders", {})
-        output, errors = broker.process.communicate(timeout=30)
+        output, errors = broker.process.communicate(timeout=PATIENCE_S)
         assert (broker.process.returncode, output, errors) == (1, "", "tandem: the disk is gone\n")
     with serving(tmp_path / "data", "--dev", "--tls", "off") as broker:
         assert list(ManagementClient(local(broker.port)).queues.list_all()) == []

@@ -30,7 +30,8 @@ PARTITIONS: Final = 2
 
 # Batches by the SDK that a life goes on for, with what comes on top by chance.
 BATCHES_PER_LIFE: Final = 6
-LIFE_LIMIT_S: Final = 10.0
+# Seconds. A life takes a few; the rest is for a machine that is busy.
+LIFE_LIMIT_S: Final = 60.0
 EARLY_DEATH: Final = 0.15
 DEATH_WHILE_STARTING: Final = 0.15
 
@@ -39,8 +40,8 @@ DEATH_WHILE_STARTING: Final = 0.15
 READ_AGAIN: Final = 5_000
 FULL_READ_EVERY: Final = 10
 
-READ_LIMIT_S: Final = 120.0
-JOIN_LIMIT_S: Final = 60.0
+READ_LIMIT_S: Final = 300.0
+JOIN_LIMIT_S: Final = 120.0
 
 # `tandem serve` as it is, except that segments are small.
 PROGRAM: Final = "from tests.crash.small_segments import main; main()"
@@ -105,7 +106,8 @@ class HubCrashTest:
         return self._report(time.monotonic() - started_at, bulk)
 
     def _live(self) -> None:
-        if self.random.random() < EARLY_DEATH:
+        # Not the first one: whatever becomes of the others, something was sent.
+        if self.random.random() < EARLY_DEATH and self.mortal.life > 1:
             time.sleep(self.random.uniform(0.0, 0.3))
             return
         enough = self.sdk_batches + BATCHES_PER_LIFE

@@ -36,7 +36,7 @@ from tandem.drill.plan import ENTITIES, DrillPlan, DriverName, Fault
 __all__ = ["Outcome", "draw_plan", "run_plan", "short_plan"]
 
 # Seconds. A drill takes four to eight, with ServerBusy fifteen; the rest is for one that waits for what is lost.
-TIME_LIMIT_S: Final = 120.0
+TIME_LIMIT_S: Final = 300.0
 
 # Faults that a client notices by the time that passes: the outage has to be longer than one attempt.
 _SILENT: Final = frozenset({Fault.TIMEOUT, Fault.NO_ANSWER, Fault.STALL})

@@ -95,7 +95,6 @@ def test_cases_are_whole_batches_for_every_partition() -> None:
 # --- the parts ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(120)
 def test_bench_hub_saves_what_it_shows(tmp_path: Path) -> None:
     run = tandem("bench", "hub", "--megabytes", "1", "--rounds", "1", "--only", "bulk", folder=tmp_path)
     assert run.returncode == 0, run.stderr
@@ -126,7 +125,6 @@ class _Peer(HubPeer):
         return 0.5
 
 
-@pytest.mark.timeout(120)
 def test_streams_are_measured_beside_the_disk_and_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tandem.bench.hub.CASES", (Case(1024, 10),))
     said: list[str] = []
@@ -149,7 +147,6 @@ def test_streams_that_nobody_wants_to_read_are_not_read(monkeypatch: pytest.Monk
     assert len(said) == stream_steps(1, [], reads=False)
 
 
-@pytest.mark.timeout(120)
 def test_memory_is_measured_while_a_hub_grows() -> None:
     said: list[str] = []
     small, large = measure_memory((1, 2), said.append)
@@ -161,7 +158,6 @@ def test_memory_is_measured_while_a_hub_grows() -> None:
     assert said[0] == "1 MB stored: sending"
 
 
-@pytest.mark.timeout(120)
 def test_metering_is_measured_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(operations, "TURNS_PER_ROUND", 1)
     rates, ratio = measure_operations(200, 100, 1, lambda _: None)

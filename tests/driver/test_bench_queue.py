@@ -72,7 +72,6 @@ def test_a_percentile_is_one_of_the_values() -> None:
 # --- the command ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(120)
 def test_bench_queue_prints_and_saves_a_rate_for_every_mode(tmp_path: Path) -> None:
     arguments = ("--messages", "500", "--rounds", "1", "--against", "none", "--only", "rates")
     run = tandem("bench", "queue", *arguments, folder=tmp_path)
@@ -85,7 +84,6 @@ def test_bench_queue_prints_and_saves_a_rate_for_every_mode(tmp_path: Path) -> N
     ElementTree.parse(tmp_path / "build/bench/queue.svg")
 
 
-@pytest.mark.timeout(120)
 def test_bench_queue_measures_latency_connections_and_entities(tmp_path: Path) -> None:
     parts = "latency,connections,entities"
     arguments = ("--messages", "400", "--rounds", "1", "--against", "none", "--only", parts, "--json", "-")

@@ -252,12 +252,12 @@ async def test_garbage_is_answered_and_harms_nobody_else(relay: Relay, client: C
 
 @spec("amqp:2.4.5")
 async def test_a_silent_peer_is_dropped_and_a_heartbeating_one_is_not() -> None:
-    relay = Relay(Settings("relay", idle_timeout_ms=1_000))
+    relay = Relay(Settings("relay", idle_timeout_ms=2_500))
     await relay.start()
     async with await connect(relay, idle_timeout_ms=0) as client:
         _, writer = silent = await asyncio.open_connection("127.0.0.1", relay.server.port)
         writer.write(AMQP_HEADER)
-        # Two seconds is twice what the relay advertises: the silent one is gone, the client wrote empty frames.
+        # Five seconds is twice what the relay advertises: the silent one is gone, the client wrote empty frames.
         said = await silent[0].read()
         assert said == AMQP_HEADER or b"amqp:resource-limit-exceeded" in said
         assert await (await client.sender("queue")).send(encode_message(data=b"x")) == ACCEPTED

@@ -40,14 +40,12 @@ def _judge(result: FeatureResult) -> None:
 
 
 @spec("amqp:2", "amqp:3", "amqp:4", "amqp:5")
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("feature", RELAY_FEATURES)
 def test_qpid_proton_finds_that(feature: str, proton_results: dict[str, FeatureResult]) -> None:
     _judge(proton_results[feature])
 
 
 @spec("amqp:2", "amqp:3", "amqp:4", "amqp:5")
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("feature", RELAY_FEATURES)
 def test_rhea_finds_that(feature: str, rhea_results: dict[str, FeatureResult]) -> None:
     _judge(rhea_results[feature])

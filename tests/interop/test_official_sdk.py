@@ -17,8 +17,7 @@ from azure.servicebus._pyamqp.message import Message, Properties
 
 from tests.interop.relay_thread import PASSWORD, RelayThread
 from tests.markers import spec
-
-pytestmark = [pytest.mark.timeout(120)]
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -34,7 +33,7 @@ def client_options(password: str = PASSWORD) -> dict[str, Any]:
 def send(relay: RelayThread, queue: str, *messages: Message) -> None:
     with SendClient(f"127.0.0.1:{relay.port}", f"amqps://127.0.0.1/{queue}", **client_options()) as client:
         for message in messages:
-            client.send_message(message, timeout=10)
+            client.send_message(message, timeout=PATIENCE_S)
 
 
 def receive(relay: RelayThread, queue: str, count: int, **options: Any) -> list[Any]:
@@ -42,8 +41,8 @@ def receive(relay: RelayThread, queue: str, count: int, **options: Any) -> list[
     received: list[Any] = []
     with ReceiveClient(f"127.0.0.1:{relay.port}", address, link_credit=count, **options, **client_options()) as client:
         while len(received) < count:
-            batch = client.receive_message_batch(max_batch_size=count, timeout=10)
-            assert batch, "nothing came for ten seconds"
+            batch = client.receive_message_batch(max_batch_size=count, timeout=PATIENCE_S)
+            assert batch, f"only {len(received)} of {count} came"
             received += batch
     return received
 

@@ -15,7 +15,7 @@ from tandem.bench.rabbitmq import RabbitMq
 from tandem.driver import Client, Receiver
 from tandem.errors import RemoteError, TandemError
 
-pytestmark = [pytest.mark.timeout(120), pytest.mark.spec("amqp:2", "amqp:3", "amqp:5")]
+pytestmark = [pytest.mark.spec("amqp:2", "amqp:3", "amqp:5")]
 
 
 async def connect(rabbitmq: RabbitMq, **settings: Any) -> Client:

@@ -15,6 +15,9 @@ __all__ = ["anonymous", "connect", "others_go_on", "send_and_receive"]
 
 HOST = "127.0.0.1"
 
+# Often enough to notice trouble, and seldom enough to leave the machine to it.
+EXCHANGE_INTERVAL_S = 0.1
+
 
 async def connect(broker: Broker, name: str = "load") -> Client:
     """A client that may do everything."""
@@ -54,7 +57,7 @@ async def others_go_on(broker: Broker, queue: str) -> AsyncIterator[None]:
         async def exchange() -> None:
             while not is_over.is_set():
                 await send_and_receive(client, queue)
-                await asyncio.sleep(0.01)
+                await asyncio.sleep(EXCHANGE_INTERVAL_S)
 
         exchanging = asyncio.create_task(exchange())
         try:

@@ -14,12 +14,10 @@ from tandem.errors import RemoteError, TandemError
 from tandem.testing import Broker
 from tests.load.clients import HOST, anonymous, connect, others_go_on
 from tests.markers import mission
+from tests.patience import PATIENCE_S
 
 SASL_HEADER = b"AMQP\x03\x01\x00\x00"
 AMQP_HEADER = b"AMQP\x00\x01\x00\x00"
-
-# Seconds. A stranger may take ten to say what it speaks; this is far more.
-PATIENCE_S = 40
 
 
 async def _is_hung_up_on(said: bytes, broker: Broker, pause_s: float = 0.4) -> bool:
@@ -46,7 +44,6 @@ async def _is_hung_up_on(said: bytes, broker: Broker, pause_s: float = 0.4) -> b
         writer.close()
 
 
-@pytest.mark.timeout(90)
 async def test_a_slow_loris_is_hung_up_on_at_every_stage_while_another_client_works(broker: Broker, queue: str) -> None:
     stages = {
         "silence": b"",

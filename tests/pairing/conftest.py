@@ -12,6 +12,7 @@ import pytest_asyncio
 
 from tandem.testing import Broker
 from tests.pairing.hurry import PairUnderTest, heal
+from tests.patience import until
 
 ARGUMENTS = ("--dev", "--allow-faults")
 
@@ -66,8 +67,7 @@ async def _paired(primary: Broker, secondary: Broker) -> AsyncIterator[PairUnder
     yield pair
     await pair.close()
     # What watches over both factories notices that both are closed.
-    await asyncio.sleep(0.05)
-    assert asyncio.all_tasks() == {asyncio.current_task()}, "no task may outlive the factories"
+    await until(lambda: asyncio.all_tasks() == {asyncio.current_task()}, "no task outlives the factories")
 
 
 @pytest_asyncio.fixture

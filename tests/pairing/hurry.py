@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
 
@@ -15,9 +14,6 @@ from tandem.testing import Broker
 
 # With it the ten seconds of a failover interval are a fifth of one, and the minute between pings is a little over one.
 SPEED: Final = 50.0
-
-# Seconds on the wall. Nothing in these tests takes as long unless it is broken.
-PATIENCE_S: Final = 20.0
 
 _numbers = itertools.count(1)
 
@@ -32,35 +28,56 @@ class Hurry(Waiting):
         await asyncio.sleep(delay_s / SPEED)
 
 
-# Longer than usual, by as much as time runs faster.
-SETTINGS: Final = MessagingFactorySettings(operation_timeout=timedelta(minutes=10), waiting=Hurry())
+class SetTime(Waiting):
+    """Time that passes only when a test advances it."""
+
+    def __init__(self) -> None:
+        self._now_s = 0.0
+        self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
+
+    def now_s(self) -> float:
+        return self._now_s
+
+    async def sleep(self, delay_s: float) -> None:
+        woken = asyncio.get_running_loop().create_future()
+        self._sleepers.append((self._now_s + delay_s, woken))
+        await woken
+
+    def is_awaited(self, delay_s: float) -> bool:
+        """Whether somebody sleeps until exactly that much later."""
+        return any(due_s == self._now_s + delay_s and not woken.done() for due_s, woken in self._sleepers)
+
+    def advance(self, delay_s: float) -> None:
+        """Wake everybody who sleeps until then."""
+        self._now_s += delay_s
+        for due_s, woken in self._sleepers:
+            if due_s <= self._now_s and not woken.done():
+                woken.set_result(None)
 
 
-def impatient_factory(primary: Broker, seconds: float = 3.0) -> MessagingFactory:
-    """In time as it is, and with little of it."""
-    settings = MessagingFactorySettings(operation_timeout=timedelta(seconds=seconds))
+# An hour: a little over one minute on the wall.
+SETTINGS: Final = MessagingFactorySettings(operation_timeout=timedelta(hours=1), waiting=Hurry())
+
+
+def impatient_factory(
+    primary: Broker, operation_timeout: timedelta, waiting: Waiting | None = None
+) -> MessagingFactory:
+    """One that gives up soon; in time as it is unless another is given."""
+    settings = MessagingFactorySettings(operation_timeout=operation_timeout, waiting=waiting or Waiting())
     return MessagingFactory.from_connection_string(primary.connection_string, settings)
-
-
-async def until(is_so: Callable[[], bool], what: str) -> None:
-    """Wait for something that another task or process does."""
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not is_so():
-        assert time.monotonic() < deadline_s, f"in vain: {what}"
-        await asyncio.sleep(0.02)
 
 
 class PairUnderTest:
     """Two factories, paired as a test wants it, with the events that they tell."""
 
-    def __init__(self, primary: Broker, secondary: Broker) -> None:
+    def __init__(self, primary: Broker, secondary: Broker, settings: MessagingFactorySettings = SETTINGS) -> None:
         self.primary_broker = primary
         self.secondary_broker = secondary
         # One of its own for each test: the backlog queues are named after it.
         self.namespace = f"namespace-{next(_numbers)}"
-        self.primary = MessagingFactory.from_connection_string(primary.connection_string, SETTINGS)
-        self.secondary = MessagingFactory.from_connection_string(secondary.connection_string, SETTINGS)
-        self.manager = NamespaceManager.from_connection_string(secondary.connection_string, SETTINGS)
+        self.primary = MessagingFactory.from_connection_string(primary.connection_string, settings)
+        self.secondary = MessagingFactory.from_connection_string(secondary.connection_string, settings)
+        self.manager = NamespaceManager.from_connection_string(secondary.connection_string, settings)
         self.events: list[PairingEvent] = []
 
     def options(self, **chosen: Any) -> SendAvailabilityPairedNamespaceOptions:

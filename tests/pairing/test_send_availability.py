@@ -22,15 +22,19 @@ from tandem.client import (
 from tandem.pairing import DIVERTED, FailoverState
 from tandem.testing import Broker
 from tests.markers import mission
-from tests.pairing.hurry import PairUnderTest, heal, impatient_factory, inject, until
+from tests.pairing.hurry import Hurry, PairUnderTest, heal, impatient_factory, inject
+from tests.patience import PATIENCE_S, until
 
 DIRECTLY = timedelta(0)
+
+# For sends that are not answered. An attempt is given up after a third of it, and the first has to connect by then.
+SOON = timedelta(seconds=9)
 
 
 async def received(client: QueueClient, count: int) -> list[BrokeredMessage]:
     messages: list[BrokeredMessage] = []
     while len(messages) < count:
-        portion = await client.receive_batch(count - len(messages), 10)
+        portion = await client.receive_batch(count - len(messages), PATIENCE_S)
         assert portion, f"only {len(messages)} of {count} came"
         for message in portion:
             await message.complete()
@@ -76,7 +80,7 @@ async def test_sends_that_are_not_answered_are_counted_and_pings_are_not(
     pair: PairUnderTest, queue: str, primary: Broker
 ) -> None:
     options = pair.options(failover_interval=DIRECTLY, ping_primary_interval=timedelta(milliseconds=100))
-    async with impatient_factory(primary) as quick:
+    async with impatient_factory(primary, SOON) as quick:
         await quick.pair_namespace(options)
         client = quick.create_queue_client(queue)
         await client.send(BrokeredMessage("answered"))
@@ -106,7 +110,7 @@ async def test_one_entity_fails_over_and_its_neighbour_does_not(
 @mission("M22")
 async def test_a_primary_that_does_not_answer_is_failed_over(pair: PairUnderTest, queue: str, primary: Broker) -> None:
     inject(primary, "timeout", queue, operations=["sends"])
-    async with impatient_factory(primary) as quick:
+    async with impatient_factory(primary, SOON) as quick:
         await quick.pair_namespace(pair.options(failover_interval=DIRECTLY))
         await quick.create_queue_client(queue).send(BrokeredMessage("no answer"))
     assert sum(pair.backlog().values()) == 1
@@ -130,7 +134,6 @@ async def test_neither_unauthorized_nor_server_busy_ever_fails_over(
             with pytest.raises(expected):
                 await client.send(BrokeredMessage("x"))
         heal(primary)
-        await asyncio.sleep(0.3)
         await client.send(BrokeredMessage("y"))
     assert set(pair.backlog().values()) == {0}
     assert pair.events == []
@@ -155,7 +158,8 @@ async def test_a_backlog_queue_that_fails_is_taken_out_for_the_whole_factory(
 async def test_when_the_secondary_is_away_too_the_sender_is_told(
     pair: PairUnderTest, queue: str, primary: Broker, secondary: Broker
 ) -> None:
-    async with impatient_factory(primary, 1.0) as quick:
+    # One attempt has its ten seconds, as always: only the time for all of them is over soon.
+    async with impatient_factory(primary, timedelta(minutes=1), Hurry()) as quick:
         await quick.pair_namespace(pair.options(failover_interval=DIRECTLY))
         inject(primary, "refuse-sends", queue, error="internal-error")
         inject(secondary, "refuse-sends", error="internal-error")
@@ -188,14 +192,14 @@ async def test_sessions_times_and_properties_survive_the_detour(
     later = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=2)
     assert await client.schedule(BrokeredMessage("later", session_id="basket"), later) == DIVERTED
     heal(primary)
-    session = await client.accept_session("basket", 10)
-    message = await session.receive(10)
+    session = await client.accept_session("basket", PATIENCE_S)
+    message = await session.receive(PATIENCE_S)
     assert message is not None
     assert (message.body, message.session_id, message.label) == (b"\x00body", "basket", "order")
     assert (message.correlation_id, message.time_to_live) == ("c-1", timedelta(hours=1))
     assert message.properties == {"n": 5, "text": "ü"}
     await message.complete()
-    scheduled = await session.receive(10)
+    scheduled = await session.receive(PATIENCE_S)
     assert scheduled is not None
     assert scheduled.body == b"later"
     assert scheduled.enqueued_time_utc is not None
@@ -256,10 +260,10 @@ async def test_the_primary_takes_new_messages_before_the_backlog_is_drained(
     other = PairUnderTest(primary, pair.secondary_broker)
     other.namespace = pair.namespace
     await other.pair(enable_syphon=True)
-    session = await client.accept_session("s", 10)
+    session = await client.accept_session("s", PATIENCE_S)
     bodies: list[bytes] = []
     while len(bodies) < 2:
-        message = await session.receive(10)
+        message = await session.receive(PATIENCE_S)
         assert message is not None
         bodies.append(message.body)
         await message.complete()
@@ -292,7 +296,7 @@ async def test_what_happens_is_written_to_the_operations_of_the_secondary(
         "diverted",
         "syphoned",
     }:
-        events = await consumer.receive_batch(100, 5)
+        events = await consumer.receive_batch(100, PATIENCE_S)
         assert events, f"only {written}"
         written += [event for event in (json.loads(one.body) for one in events) if event.get("entity") == queue]
     await hub.close()
@@ -337,7 +341,7 @@ async def test_a_topic_fails_over_and_returns_as_a_queue_does(pair: PairUnderTes
     inject(primary, "refuse-sends", name, error="internal-error")
     await pair.primary.create_topic_client(name).send(BrokeredMessage("news", message_id="n"))
     heal(primary)
-    message = await pair.primary.create_subscription_client(name, "all").receive(10)
+    message = await pair.primary.create_subscription_client(name, "all").receive(PATIENCE_S)
     assert message is not None
     assert (message.body, message.message_id) == (b"news", "n")
     await message.complete()

@@ -26,6 +26,7 @@ from tandem.pairing.backlog import backlog_queue_path, primary_namespace_name
 from tandem.testing import Broker
 from tests.markers import mission
 from tests.pairing.hurry import PairUnderTest
+from tests.patience import PATIENCE_S
 
 
 @mission("M20")
@@ -193,7 +194,7 @@ def test_a_program_without_asyncio_pairs_in_the_same_words(primary: Broker, seco
         factory.pair_namespace(options)
         client = factory.create_queue_client(queue)
         client.send(sync.BrokeredMessage("hello"))
-        message = client.receive(timeout=5)
+        message = client.receive(timeout=PATIENCE_S)
         assert message is not None
         assert message.body == b"hello"
         message.complete()

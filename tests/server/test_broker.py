@@ -317,11 +317,11 @@ async def test_a_stranger_that_attaches_again_and_again_is_closed(tmp_path: Path
 
 
 async def test_a_stranger_that_proves_nothing_in_time_is_closed(tmp_path: Path) -> None:
-    async with running(tmp_path, authentication_timeout_s=0.1) as broker:
+    # Time to connect on a busy machine; whether it is also enough to attach does not matter.
+    async with running(tmp_path, authentication_timeout_s=2.0) as broker:
         client = await connect(broker, is_stranger=True)
-        receiver = await client.receiver("$cbs")
         with pytest.raises(RemoteError, match="No token was put"):
-            await receiver.receive()
+            await (await client.receiver("$cbs")).receive()
         await client.close()
 
 
@@ -336,7 +336,7 @@ async def test_a_token_opens_its_entity_until_it_ends(tmp_path: Path) -> None:
         await make_queue(broker, "q")
         await make_queue(broker, "other")
         async with await connect(broker, is_stranger=True) as client:
-            ends_at_s = broker.settings.clock.now_ms() // 1000 + 2
+            ends_at_s = broker.settings.clock.now_ms() // 1000 + 5
             token = make_token("sb://localhost/q", RULE, KEY, ends_at_s)
             properties: dict[str, object] = {
                 "operation": "put-token",

@@ -17,6 +17,7 @@ from tandem.server.faults import FaultKind, FaultSettings
 from tandem.server.faults.fault import MAX_DELAY_MS
 from tandem.testing import Bus
 from tests.markers import mission
+from tests.patience import PATIENCE_S, until
 
 MESSAGE = encode_message(data=b"x")
 
@@ -61,7 +62,7 @@ def body(payload: bytes) -> bytes | None:
     return Message(payload).data
 
 
-def ask(bus: Bus, method: str, path: str, timeout_s: float = 5.0) -> int:
+def ask(bus: Bus, method: str, path: str, timeout_s: float = PATIENCE_S) -> int:
     """The status of one request that needs no token."""
     address = ConnectionString.parse(bus.connection_string)
     connection = http.client.HTTPConnection(address.host, address.port, timeout=timeout_s)
@@ -115,9 +116,10 @@ async def test_requests_above_a_rate_are_refused_with_server_busy(bus: Bus, clie
 @mission("M12")
 async def test_a_send_that_times_out_is_neither_answered_nor_kept(bus: Bus, client: Client) -> None:
     sender = await client.sender("q")
-    with bus.inject(FaultSettings(FaultKind.TIMEOUT, "q")):
+    with bus.inject(FaultSettings(FaultKind.TIMEOUT, "q")) as outage:
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(sender.send(MESSAGE), SILENCE_S)
+        await until(lambda: outage.fault.hit_count == 1, "the broker has it")
         assert bus.messages("q") == []
     assert await sender.send(MESSAGE) is ACCEPTED
     assert len(bus.messages("q")) == 1
@@ -127,7 +129,7 @@ async def test_a_send_may_be_kept_although_its_answer_is_lost(bus: Bus, client: 
     sender = await client.sender("q")
     with bus.inject(FaultSettings(FaultKind.TIMEOUT, "q", is_performed=True)), pytest.raises(TimeoutError):
         await asyncio.wait_for(sender.send(MESSAGE), SILENCE_S)
-    assert len(bus.messages("q")) == 1
+    await until(lambda: len(bus.messages("q")) == 1, "the broker has it")
 
 
 @mission("M12")
@@ -140,7 +142,7 @@ async def test_a_receiver_gets_nothing_while_receives_time_out_and_everything_af
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(receiver.receive(), SILENCE_S)
         assert [one.delivery_count for one in bus.messages("q")] == [0]
-    assert body((await asyncio.wait_for(receiver.receive(), 5)).payload) == b"late"
+    assert body((await asyncio.wait_for(receiver.receive(), PATIENCE_S)).payload) == b"late"
 
 
 async def test_a_stalled_send_is_answered_when_its_time_has_come(bus: Bus, client: Client) -> None:
@@ -150,7 +152,7 @@ async def test_a_stalled_send_is_answered_when_its_time_has_come(bus: Bus, clien
     await asyncio.wait([sending], timeout=SILENCE_S)
     assert not sending.done()
     await asyncio.to_thread(bus.clock.advance, 60)
-    assert await asyncio.wait_for(sending, 5) is ACCEPTED
+    assert await asyncio.wait_for(sending, PATIENCE_S) is ACCEPTED
 
 
 async def test_messages_to_a_receiver_stall_and_keep_their_order(bus: Bus, client: Client) -> None:
@@ -161,7 +163,7 @@ async def test_messages_to_a_receiver_stall_and_keep_their_order(bus: Bus, clien
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(receiver.receive(), SILENCE_S)
     outage.restore()
-    received = [body((await asyncio.wait_for(receiver.receive(), 5)).payload) for _ in range(3)]
+    received = [body((await asyncio.wait_for(receiver.receive(), PATIENCE_S)).payload) for _ in range(3)]
     assert received == [b"0", b"1", b"2"]
 
 
@@ -181,9 +183,9 @@ async def test_a_request_over_http_stays_without_an_answer(bus: Bus) -> None:
 async def test_connections_drop_and_none_can_be_made_until_it_is_over(bus: Bus) -> None:
     there = await connect(bus)
     with bus.inject(FaultSettings(FaultKind.DROP_CONNECTIONS)):
-        await asyncio.wait_for(there.endpoint.lost, 5)
+        await asyncio.wait_for(there.endpoint.lost, PATIENCE_S)
         with pytest.raises((OSError, RemoteError, ProtocolError, asyncio.IncompleteReadError, UsageError)):
-            await asyncio.wait_for(connect(bus), 5)
+            await asyncio.wait_for(connect(bus), PATIENCE_S)
     async with await connect(bus) as again:
         assert await (await again.sender("q")).send(MESSAGE) is ACCEPTED
 
@@ -193,7 +195,7 @@ async def test_refusing_connections_leaves_those_that_are_there(bus: Bus, client
     with bus.inject(FaultSettings(FaultKind.REFUSE_CONNECTIONS)):
         assert await sender.send(MESSAGE) is ACCEPTED
         with pytest.raises((OSError, RemoteError, ProtocolError, UsageError)):
-            await asyncio.wait_for(connect(bus), 5)
+            await asyncio.wait_for(connect(bus), PATIENCE_S)
     async with await connect(bus):
         pass
 
@@ -266,7 +268,7 @@ async def test_a_restarted_entity_sends_everybody_away_and_forgets_locks(bus: Bu
     with pytest.raises(RemoteError, match="detach-forced"):
         await sender.send(MESSAGE)
     again = await client.receiver("q")
-    received = Message((await asyncio.wait_for(again.receive(), 5)).payload)
+    received = Message((await asyncio.wait_for(again.receive(), PATIENCE_S)).payload)
     # As if it had never been handed out.
     assert (received.data, (received.header and received.header.delivery_count) or 0) == (b"x", 0)
 

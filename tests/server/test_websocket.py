@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
@@ -40,6 +40,7 @@ from tandem.server.websocket import (
     SUBPROTOCOL,
     WebSocketTransport,
 )
+from tests.patience import until
 from tests.server.ports import HOST, Port, WebSocketClient, send_and_receive
 from tests.sockets import hold_little
 
@@ -54,13 +55,6 @@ OPEN_REQUEST = (
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
     async with aiohttp.ClientSession() as session:
         yield session
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that the other side of a socket brings about."""
-    async with asyncio.timeout(10):
-        while not condition():  # noqa: ASYNC110 - there is no event to wait for: the kernel is between us
-            await asyncio.sleep(0.005)
 
 
 # --- the handshake ----------------------------------------------------------------------------------------------

@@ -64,8 +64,11 @@ def main(
         **SETTINGS,
         "spark.executor.memory": "512m",
         "spark.executor.extraJavaOptions": SETTINGS["spark.driver.extraJavaOptions"],
-        # Executors that are killed on purpose are no reason to give up.
+        # Executors that are killed on purpose, or take long to start, are no reason to give up.
         "spark.deploy.maxExecutorRetries": "-1",
+        "spark.worker.timeout": "600",
+        # An executor runs a few tasks, in workers of several kinds: importing ahead for each costs more than it saves.
+        "spark.python.daemon.module": "pyspark.daemon",
         "spark.sql.warehouse.dir": str(out / "warehouse"),
     }
     spark = session("cluster", master=master, settings=settings, shows_progress=False)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 from tandem.client import BrokeredMessage, MessagingFactory, NamespaceManager
 from tandem.pairing import PairingEvent, SendAvailabilityPairedNamespaceOptions
 from tandem.testing import Broker
+from tests.patience import until
 
 __all__ = ["ENTITY", "FAILOVER_S", "PING_S", "Outage", "have_outage"]
 
@@ -20,13 +20,10 @@ ENTITY: Final = "orders"
 FAILOVER_S: Final = 1.0
 PING_S: Final = 0.5
 
-# Seconds. How long what must happen may take on a machine that is busy.
-_PATIENCE_S: Final = 120.0
-
 
 @dataclass
 class Outage:
-    """What the script did, by the time of day, and what the client told of it."""
+    """When the script killed the primary and started it again, by the time of day, and what the client told of it."""
 
     killed_at_s: float = 0.0
     returned_at_s: float = 0.0
@@ -36,6 +33,11 @@ class Outage:
         """How many messages the events of this name are about; of those without a number, how many there are."""
         counts = [event.get("count", 1) for event in self.events if event["event"] == name]
         return sum(count for count in counts if isinstance(count, int))
+
+    def first_s(self, name: str) -> float:
+        """When an event of this name was told first, by the client's own account."""
+        told = next(str(event["time"]) for event in self.events if event["event"] == name)
+        return datetime.fromisoformat(told).timestamp()
 
 
 async def have_outage(folder: Path) -> Outage:
@@ -77,20 +79,12 @@ async def _drive(factory: MessagingFactory, primary: Broker, outage: Outage) -> 
 
     sending = asyncio.create_task(send())
     await asyncio.sleep(0.5)
-    await asyncio.to_thread(primary.kill)
     outage.killed_at_s = time.time()
-    await _until(lambda: outage.count("diverted") >= 10)
-    await asyncio.to_thread(primary.start)
+    await asyncio.to_thread(primary.kill)
+    await until(lambda: outage.count("diverted") >= 10, "messages take the detour")
     outage.returned_at_s = time.time()
-    await _until(lambda: outage.count("restored") == 1)
+    await asyncio.to_thread(primary.start)
+    await until(lambda: outage.count("restored") == 1, "the entity is back")
     is_sending = False
     await sending
-    await _until(lambda: outage.count("syphoned") >= outage.count("diverted"))
-
-
-async def _until(is_so: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + _PATIENCE_S
-    # Told by a callback, of which only the last one counts.
-    while not is_so():
-        assert time.monotonic() < deadline_s
-        await asyncio.sleep(0.05)
+    await until(lambda: outage.count("syphoned") >= outage.count("diverted"), "the backlog is drained")

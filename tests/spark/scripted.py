@@ -9,6 +9,7 @@ from typing import Final
 from tandem.client import MessagingFactorySettings
 from tandem.client.sync import BrokeredMessage, EventData, EventHubClient, MessagingFactory
 from tandem.testing import Broker
+from tests.patience import PATIENCE_S
 
 __all__ = ["BACKLOG", "LEDGER", "do_workload", "tell_outage"]
 
@@ -50,12 +51,12 @@ def do_workload(broker: Broker) -> None:
             backlog.send(BrokeredMessage(small))
         target, source = pump.create_message_sender("orders"), pump.create_message_receiver(f"{BACKLOG}/0")
         for _ in range(5):
-            message = source.receive(timeout=10)
+            message = source.receive(timeout=PATIENCE_S)
             assert message is not None
             target.send(message.clone())
             message.complete()
         for _ in range(13):
-            message = orders.receive(timeout=10)
+            message = orders.receive(timeout=PATIENCE_S)
             assert message is not None
             message.complete()
         for number in range(10):

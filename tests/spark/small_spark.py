@@ -19,7 +19,12 @@ SHORT_LIVED_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto
 SETTINGS: Final = {
     "spark.sql.shuffle.partitions": "1",
     "spark.default.parallelism": "1",
-    "spark.sql.streaming.stopTimeout": "20s",
+    # Spark takes a process that is silent for dead and starts another in its place, which makes a busy machine busier.
+    # No test depends on these limits: a process that is killed closes its connections.
+    "spark.network.timeout": "600s",
+    "spark.executor.heartbeatInterval": "60s",
+    "spark.python.authenticate.socketTimeout": "300s",
+    "spark.sql.streaming.stopTimeout": "300s",
     "spark.driver.extraJavaOptions": SHORT_LIVED_JAVA,
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.adaptive.enabled": "false",

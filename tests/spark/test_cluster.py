@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from tandem.spark.spark_home import light_home
 from tandem.testing import Broker
 from tests.markers import mission
 from tests.spark.cluster_program import DOOMED
@@ -43,11 +42,6 @@ def path_without_java(folder: Path) -> str:
     return str(folder)
 
 
-def workers_folders() -> set[Path]:
-    """Where the workers of such a cluster keep what they were sent: below the installed package, whatever one sets."""
-    return set((Path(pyspark.__file__).parent / "work").glob("app-*"))
-
-
 @dataclass
 class Course:
     """How the program went: what it said, and where it has left what it captured."""
@@ -58,14 +52,16 @@ class Course:
 
 
 @pytest.fixture(scope="module")
-def course(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Course]:
+def course(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Course:
     folder = tmp_path_factory.mktemp("cluster")
     broker.create_hub(HUB, partition_count=2)
     fill(broker, HUB, range(EVENTS))
-    environment = {name: value for name, value in os.environ.items() if name not in {"JAVA_HOME", "SPARK_HOME"}}
+    # The workers of such a cluster keep what they were sent in the home of Spark, whatever one sets.
+    home = light_home(Path(pyspark.__file__).parent, folder / "spark")
+    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
     environment |= {"PATH": path_without_java(folder / "bin"), "XDG_CACHE_HOME": str(folder / "cache")}
+    environment["SPARK_HOME"] = str(home)
     arguments = ("local-cluster[2,1,1024]", broker.connection_string, HUB, str(EVENTS), folder / "out", "1")
-    before = workers_folders()
     done = run_program(
         "tests.spark.cluster_program",
         *arguments,
@@ -73,9 +69,7 @@ def course(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator
         timeout_s=PROGRAM_LIMIT_S,
         environment=environment,
     )
-    yield Course(json.loads(done.stdout or "{}"), done.stderr, folder / "out")
-    for left_behind in workers_folders() - before:
-        shutil.rmtree(left_behind)
+    return Course(json.loads(done.stdout or "{}"), done.stderr, folder / "out")
 
 
 @mission("M32")

@@ -26,6 +26,7 @@ from tandem.spark.jobs.syphon import syphon
 from tandem.spark.report.results import read_results
 from tandem.testing import Broker
 from tests.markers import mission
+from tests.patience import PATIENCE_S
 from tests.spark.captured import avro_bodies, delta_bodies, numbers_of
 from tests.spark.conftest import MakeHub
 from tests.spark.filling import fill
@@ -138,15 +139,19 @@ def divert(broker: Broker, queue: str, path: str, count: int) -> None:
     asyncio.run(send())
 
 
-def taken(broker: Broker, queue: str) -> Counter[str]:
+def taken(broker: Broker, queue: str, count: int) -> Counter[str]:
+    """So many messages, after which there are no more."""
     found: Counter[str] = Counter()
     with MessagingFactory.from_connection_string(broker.connection_string) as factory:
         client = factory.create_queue_client(queue)
-        while messages := client.receive_batch(500, timeout=1):
+        while found.total() < count:
+            messages = client.receive_batch(500, timeout=PATIENCE_S)
+            assert messages, f"only {found.total()} of {count} came"
             for message in messages:
                 assert message.properties == {}
                 found[message.body.decode()] += 1
                 message.complete()
+    assert broker.queue(queue)["message_count"] == 0
     return found
 
 
@@ -175,6 +180,6 @@ def test_a_backlog_is_drained_in_parallel_and_what_cannot_be_restored_stays(
     done = drain()
     assert (done.sent, done.purged) == (60 - 38, 60)
     assert [row["outcome"][:27] for row in done.left] == ["the message has no property"] * 2
-    assert taken(broker, target) == Counter({str(number): 2 for number in range(30)})
+    assert taken(broker, target, 60) == Counter({str(number): 2 for number in range(30)})
     assert [broker.queue(queue)["message_count"] for queue in queues] == [1, 1]
     assert drain().sent == 0

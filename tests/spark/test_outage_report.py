@@ -13,7 +13,7 @@ import pytest
 from tandem.spark.report.results import read_results
 from tests.cli.program import one_line, tandem_here
 from tests.markers import mission
-from tests.spark.outage import ENTITY, FAILOVER_S, PING_S, have_outage
+from tests.spark.outage import ENTITY, FAILOVER_S, have_outage
 
 
 @pytest.mark.timeout(900)
@@ -30,10 +30,12 @@ def test_an_outage_is_told_by_the_pipeline_as_it_went(tmp_path: Path) -> None:
 
     [told] = results.outages
     assert told["entity"] == ENTITY
-    # To the second: a sender tries again within one, and so does a ping.
-    assert 0 <= told["failing_at"].timestamp() - outage.killed_at_s + 0.05 < 1
-    assert 0 <= told["seconds_to_detect"] - FAILOVER_S < 1
-    assert 0 <= told["restored_at"].timestamp() - outage.returned_at_s + 0.05 < PING_S + 1
+    for column, name in (("failing_at", "failing"), ("failed_over_at", "failed-over"), ("restored_at", "restored")):
+        assert told[column].timestamp() == outage.first_s(name)
+    # It began after the primary was killed and ended after it was started; the client tells times in milliseconds.
+    assert told["failing_at"].timestamp() > outage.killed_at_s - 0.001
+    assert told["seconds_to_detect"] > FAILOVER_S - 0.001
+    assert told["restored_at"].timestamp() > outage.returned_at_s - 0.001
     assert told["drained_at"] is not None
     for name, count in (("diverted", told["diverted"]), ("syphoned", told["syphoned"]), ("ping", told["pings"])):
         assert count == outage.count(name) > 0

@@ -16,6 +16,7 @@ from tandem.client.sync import MessagingFactory
 from tandem.spark.schemas import MESSAGES, MESSAGES_TO_SEND
 from tandem.testing import Broker
 from tests.markers import mission
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -53,7 +54,7 @@ def test_every_property_of_a_message_is_a_column_in_both_directions(
     assert {name: found[name] for name in row} == row
     assert (found["queue"], found["state"], found["deliveryCount"]) == (queue, "active", 0)
     with MessagingFactory.from_connection_string(broker.connection_string) as factory:
-        message = factory.create_queue_client(queue).receive(timeout=10)
+        message = factory.create_queue_client(queue).receive(timeout=PATIENCE_S)
         assert message is not None
         assert (message.body, message.properties) == (b"a table", {"colour": "red"})
 
@@ -67,7 +68,7 @@ def test_a_long_queue_and_its_dead_letters_are_read_by_many_tasks(
     bodies = spark.range(600).select(sql.col("id").cast("string").alias("body"))
     bodies.write.format("servicebus").options(**options).mode("append").save()
     with MessagingFactory.from_connection_string(broker.connection_string) as factory:
-        message = factory.create_queue_client(queue).receive(timeout=10)
+        message = factory.create_queue_client(queue).receive(timeout=PATIENCE_S)
         assert message is not None
         message.dead_letter("unreadable", "it is in Latin")
     reader = spark.read.format("servicebus").options(**options).option("minPartitions", 4)

@@ -68,13 +68,18 @@ def test_the_formats_are_found_by_a_python_in_a_folder_with_a_space(tmp_path: Pa
 
 
 @pytest.mark.timeout(900)
-def test_workers_import_the_installed_package(spark: SparkSession) -> None:
-    def place_of_pyspark(batches):  # type: ignore[no-untyped-def] # Spark pickles it, with all that it names
+def test_workers_import_the_installed_package_and_are_forked_with_tandem(spark: SparkSession) -> None:
+    def look_around(batches):  # type: ignore[no-untyped-def] # Spark pickles it, with all that it names
+        import sys
+
         import pyarrow
         import pyspark
 
         for _ in batches:
-            yield pyarrow.RecordBatch.from_pydict({"place": [pyspark.__file__]})
+            modules = [name for name in ("pandas", "tandem.spark.source") if name in sys.modules]
+            yield pyarrow.RecordBatch.from_pydict({"place": [pyspark.__file__], "modules": [modules]})
 
-    [row] = spark.range(1).coalesce(1).mapInArrow(place_of_pyspark, "place string").collect()
+    [row] = spark.range(1).coalesce(1).mapInArrow(look_around, "place string, modules array<string>").collect()
     assert Path(row.place) == INSTALLED / "__init__.py"
+    # Nothing in this query asks for them.
+    assert row.modules == ["pandas", "tandem.spark.source"]

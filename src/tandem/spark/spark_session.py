@@ -35,11 +35,13 @@ _SETTINGS: Final = {
 # Of a program that spark-submit has started: its Java does not have our configuration of logging.
 _SUBMITTED_SETTINGS: Final = {"spark.log.level": "ERROR"}
 
-# Of a session on this machine alone: nothing listens to the network, and nothing is spread over 200 tasks.
+# Of a session on this machine alone: nothing listens to the network, nothing is spread over 200 tasks, and workers are
+# forked with their modules imported.
 _LOCAL_SETTINGS: Final = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "8",
+    "spark.python.daemon.module": "tandem.spark.worker_daemon",
 }
 
 # For a session that reads a few thousand records and ends. Its time is spent on starting: on processes, on classes, on

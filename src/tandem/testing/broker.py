@@ -32,9 +32,9 @@ from tandem.testing.json_api import HOST, JsonApi
 __all__ = ["Broker", "BrokerFailed"]
 
 # Seconds. A start takes well under one; the rest is for a machine that is busy, and for a recovery.
-START_LIMIT_S: Final = 60.0
+START_LIMIT_S: Final = 120.0
 # Seconds. A stop finishes what was accepted: one commit, and the farewell to each client.
-STOP_LIMIT_S: Final = 60.0
+STOP_LIMIT_S: Final = 120.0
 # Seconds. How often the output of a starting child is looked at.
 POLL_INTERVAL_S: Final = 0.02
 

@@ -108,7 +108,7 @@ def run_client(
     features: Sequence[str] = (),
     user: str = "guest",
     password: str = "guest",
-    limit_seconds: float = 50.0,
+    limit_seconds: float = 240.0,
 ) -> dict[str, FeatureResult]:
     """Run a client program and return what it reported. A feature it did not get to is reported as failed.
 

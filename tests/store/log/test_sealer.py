@@ -21,6 +21,7 @@ from tandem.store.log.log_limits import LogLimits
 from tandem.store.log.sealer import LOCK_NAME
 from tandem.store.log.sealing import SealerProcess, wait_for_sealer
 from tests.markers import mission
+from tests.patience import PATIENCE_S, wait_until
 from tests.store.log.drive import HUB, Writer, numbers, read_all
 
 HUBS = {HUB: 1}
@@ -88,10 +89,7 @@ def is_running(process_id: int) -> bool:
 
 def wait_until_no_sealer(directory: Path) -> None:
     """Of this directory, whoever started it."""
-    deadline = time.monotonic() + 10
-    while any(str(directory).encode() in command for command in sealer_commands()):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    wait_until(lambda: not any(str(directory).encode() in command for command in sealer_commands()), "it ends")
 
 
 def sealer_commands() -> Iterator[bytes]:
@@ -166,7 +164,7 @@ def test_a_broker_that_is_killed_leaves_no_sealer_and_loses_nothing(tmp_path: Pa
 def test_a_sealer_without_its_broker_does_nothing(tmp_path: Path) -> None:
     """The broker died before the sealer had the lock: the next broker may be there already."""
     command = [sys.executable, "-P", "-m", "tandem.store.log.sealer", str(tmp_path), "1"]
-    done = subprocess.run(command, input=b"\x00\x00\x00\x01x", capture_output=True, timeout=20, check=True)
+    done = subprocess.run(command, input=b"\x00\x00\x00\x01x", capture_output=True, timeout=PATIENCE_S, check=True)
     assert (done.stdout, done.stderr) == (b"", b"")
 
 
@@ -232,4 +230,4 @@ log.close()
 assert "pyarrow" in sys.modules
 assert not {"pandas", "pyarrow.compute"} & set(sys.modules)
 """
-    subprocess.run([sys.executable, "-c", program, str(tmp_path)], timeout=50, check=True)
+    subprocess.run([sys.executable, "-c", program, str(tmp_path)], timeout=PATIENCE_S, check=True)

@@ -44,8 +44,8 @@ def test_a_start_with_many_segments_opens_none_of_them(tmp_path: Path) -> None:
     # 33 GB are stored: a few hundred bytes for each 8 MB of them.
     assert sum(one.size_bytes for one in found) > 33_000_000_000
     assert memory_bytes < 400 * SEGMENTS
-    # Traced, which takes its time; about 0.2 s without.
-    assert elapsed_s < 5
+    # Traced, which takes its time; about 0.2 s without. To open them takes minutes.
+    assert elapsed_s < 30
     assert log.find_time(HUB, 0, 10 * 777) == 777_000
     log.close()
 

@@ -5,7 +5,7 @@
 const assert = require('assert');
 
 // rhea gives up after twice this time. Servers refuse less than a second.
-const IDLE_TIMEOUT_MS = 1000;
+const IDLE_TIMEOUT_MS = 2000;
 
 const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 
@@ -35,7 +35,7 @@ module.exports = {
     'idle-timeout': (peer) =>
         peer.connected(
             async (client) => {
-                await pause(IDLE_TIMEOUT_MS * 3);
+                await pause(IDLE_TIMEOUT_MS * 2);
                 await client.send(peer.address, { body: 'still here' });
                 await client.receive(peer.address, 1);
             },
