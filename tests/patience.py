@@ -13,26 +13,28 @@ from typing import Final
 
 __all__ = ["PATIENCE_S", "until", "wait_until"]
 
-# Seconds. Far below the limit of a whole test in pyproject.toml, so that a wait in vain is reported as what it is.
+# Seconds. Far below the limit of a whole test in pyproject.toml, so that a wait in vain is reported as such.
 PATIENCE_S: Final = 60.0
 
 # Seconds between two looks: most of them ask a broker, which has better things to do.
-_PAUSE_S: Final = 0.02
-
-_WHAT: Final = "what the other side brings about"
+_PAUSE_S: Final = 0.01
 
 
-async def until(is_so: Callable[[], bool], what: str = _WHAT) -> None:
-    """Return as soon as the condition holds. Fails after PATIENCE_S."""
+async def until(is_so: Callable[[], object], what: str = "", seen: Callable[[], str] = str) -> None:
+    """Return as soon as the condition holds. Fails after PATIENCE_S, with `what` was expected and `seen` instead."""
     deadline_s = time.monotonic() + PATIENCE_S
     while not is_so():
-        assert time.monotonic() < deadline_s, f"waited {PATIENCE_S:.0f} s in vain: {what}"
+        _check(deadline_s, what, seen)
         await asyncio.sleep(_PAUSE_S)
 
 
-def wait_until(is_so: Callable[[], bool], what: str = _WHAT) -> None:
+def wait_until(is_so: Callable[[], object], what: str = "", seen: Callable[[], str] = str) -> None:
     """`until`, for tests without an event loop."""
     deadline_s = time.monotonic() + PATIENCE_S
     while not is_so():
-        assert time.monotonic() < deadline_s, f"waited {PATIENCE_S:.0f} s in vain: {what}"
+        _check(deadline_s, what, seen)
         time.sleep(_PAUSE_S)
+
+
+def _check(deadline_s: float, what: str, seen: Callable[[], str]) -> None:
+    assert time.monotonic() < deadline_s, f"waited {PATIENCE_S:.0f} s in vain {what} {seen()}".rstrip()

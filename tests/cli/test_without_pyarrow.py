@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,7 +11,8 @@ import pytest
 from tandem.errors import RemoteError
 from tandem.management.client import API, ManagementClient
 from tandem.management.connection_string import ConnectionString
-from tests.cli.program import TIME_LIMIT_S, Serving, one_line, serving, tandem, tandem_here
+from tests.cli.program import Serving, one_line, serving, tandem, tandem_here
+from tests.patience import wait_until
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="tells by /proc what a process has loaded")
 
@@ -77,13 +76,6 @@ def exchange_messages(broker: Serving) -> None:
     done(broker, "export")
 
 
-def until(condition: Callable[[], object]) -> None:
-    give_up_at = time.monotonic() + TIME_LIMIT_S
-    while not condition():
-        assert time.monotonic() < give_up_at, "it did not happen"
-        time.sleep(0.02)
-
-
 # --- a broker without hubs ------------------------------------------------------------------------------------------
 
 
@@ -97,7 +89,7 @@ def test_a_broker_in_which_no_hub_is_created_or_read_does_not_load_pyarrow(tmp_p
             hub.update(json.loads(done(broker, "hub", "show", "$operations", "--json")))
             return bool(hub["event_count"])
 
-        until(has_counted)
+        wait_until(has_counted)
         assert not has_pyarrow(broker)
 
 
@@ -105,7 +97,7 @@ def test_the_broker_seals_its_own_hub_in_another_process(tmp_path: Path) -> None
     data = tmp_path / "data"
     with serving(data, "--dev", prelude=_SMALL_SEGMENTS) as broker:
         exchange_messages(broker)
-        until(lambda: list((data / "hubs").glob("*/*/*.arrow")))
+        wait_until(lambda: list((data / "hubs").glob("*/*/*.arrow")))
         assert not has_pyarrow(broker)
 
 
@@ -162,7 +154,7 @@ def test_hubs_that_exist_are_kept_without_pyarrow_and_what_is_sealed_is_refused_
     with serving(data, *options, prelude=_SMALL_SEGMENTS) as broker:
         done(broker, "hub", "send", "telemetry", "first")
         done(broker, "hub", "send", "telemetry", "second")
-        until(lambda: list((data / "hubs").glob("*/*/*.arrow")))
+        wait_until(lambda: list((data / "hubs").glob("*/*/*.arrow")))
         at_ms = ManagementClient(address(broker)).request("GET", partitions)["partitions"][0]["last_enqueued_at_ms"]
         assert broker.stop()[0] == 0
     with serving(data, *options, prelude=_SMALL_SEGMENTS, PYTHONPATH=python_path) as broker:

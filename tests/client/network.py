@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, Self
 
 from tandem.client import MessagingFactory, MessagingFactorySettings, RetryPolicy, TokenProvider, Waiting
+from tests.patience import until
 
 HOST: Final = "127.0.0.1"
-# Seconds. How long to wait for what must come: it comes at once, unless the machine is busy.
-PATIENCE_S: Final = 30.0
 LONGEST_SLEEP_S: Final = 600
 CHUNK_BYTES: Final = 65_536
 
@@ -148,13 +146,6 @@ class RenewalTime(Waiting):
         await until(lambda: len(self.delays_s) == number)
         self._is_over.set()
         return self.delays_s[-1]
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for what other tasks bring about."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():  # noqa: ASYNC110 - what is waited for is a state, and nobody announces it
-            await asyncio.sleep(0.01)
 
 
 # Attempts that follow each other quickly, so that a test does not wait for them, for half a minute.

@@ -10,7 +10,7 @@ import pytest
 from tandem.client import BrokeredMessage, MessagingFactory, MessagingFactorySettings, ReceiveMode
 from tandem.errors import UsageError
 from tandem.testing import Broker
-from tests.client.network import PATIENCE_S
+from tests.patience import PATIENCE_S
 
 
 async def test_clients_close_by_themselves_and_the_factory_goes_on(

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from tandem.testing import Broker
-from tests.client.network import HOST, KEY, PATIENCE_S
+from tests.client.network import HOST, KEY
 from tests.markers import mission
+from tests.patience import PATIENCE_S
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "client.md"
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)

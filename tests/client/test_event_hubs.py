@@ -22,8 +22,9 @@ from tandem.client import (
 )
 from tandem.errors import ConfigurationError, UsageError
 from tandem.testing import Broker
-from tests.client.network import HOST, KEY, PATIENCE_S, QUICK, RULE_NAME, Proxy
+from tests.client.network import HOST, KEY, QUICK, RULE_NAME, Proxy
 from tests.markers import mission
+from tests.patience import PATIENCE_S
 
 GROUP = "$Default"
 

@@ -21,8 +21,8 @@ from tandem.client import (
 )
 from tandem.errors import UsageError
 from tandem.testing import Broker
-from tests.client.network import until
 from tests.markers import mission
+from tests.patience import until
 
 PARTITIONS = 4
 # Nobody loses a partition because the machine is slow.

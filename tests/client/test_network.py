@@ -20,8 +20,9 @@ from tandem.client import (
 )
 from tandem.errors import StateError
 from tandem.testing import Broker
-from tests.client.network import PATIENCE_S, QUICK, Proxy, until
+from tests.client.network import QUICK, Proxy
 from tests.markers import mission
+from tests.patience import PATIENCE_S, until
 
 
 @mission("M15")

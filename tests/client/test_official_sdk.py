@@ -10,8 +10,8 @@ from azure.servicebus.aio import ServiceBusClient
 
 from tandem.client import BrokeredMessage, MessagingFactory
 from tandem.testing import Broker
-from tests.client.network import PATIENCE_S, until
 from tests.markers import mission
+from tests.patience import PATIENCE_S, until
 
 
 @mission("M5")

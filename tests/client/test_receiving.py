@@ -17,8 +17,8 @@ from tandem.client import (
 )
 from tandem.errors import UsageError
 from tandem.testing import Broker, Bus
-from tests.client.network import PATIENCE_S
 from tests.markers import mission
+from tests.patience import PATIENCE_S
 
 
 @mission("M6")

@@ -24,8 +24,9 @@ from tandem.client import (
 from tandem.client.sender import split_by_size
 from tandem.errors import StateError
 from tandem.testing import Broker
-from tests.client.network import HOST, PATIENCE_S
+from tests.client.network import HOST
 from tests.markers import mission
+from tests.patience import PATIENCE_S
 
 
 @mission("M5")

@@ -16,8 +16,9 @@ from tandem.client import (
     SessionLockLostError,
 )
 from tandem.testing import Broker, Bus
-from tests.client.network import PATIENCE_S, Proxy
+from tests.client.network import Proxy
 from tests.markers import mission
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from tandem.client import MessagingEntityNotFoundError, sync
 from tandem.client.blocking import run
 from tandem.errors import UsageError
 from tandem.testing import Broker
-from tests.client.network import PATIENCE_S
+from tests.patience import PATIENCE_S
 from tools.generate_sync import TARGET, Generator, formatted
 
 TWINS = [name for name in sync.__all__ if getattr(sync, name).__class__ is type and hasattr(getattr(sync, name), "_of")]

@@ -16,8 +16,9 @@ from tandem.client import (
     TokenProvider,
 )
 from tandem.testing import Broker
-from tests.client.network import KEY, PATIENCE_S, RULE_NAME
+from tests.client.network import KEY, RULE_NAME
 from tests.markers import mission
+from tests.patience import PATIENCE_S
 
 
 @mission("M4", "M5")

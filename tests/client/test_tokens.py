@@ -17,7 +17,8 @@ from tandem.client import (
     UnauthorizedAccessError,
 )
 from tandem.testing import Broker
-from tests.client.network import HOST, KEY, PATIENCE_S, RULE_NAME, RenewalTime, until
+from tests.client.network import HOST, KEY, RULE_NAME, RenewalTime
+from tests.patience import PATIENCE_S, until
 
 LIFETIME_S = 3_600
 

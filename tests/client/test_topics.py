@@ -16,8 +16,8 @@ from tandem.client import (
     SubscriptionDescription,
     TrueFilter,
 )
-from tests.client.network import PATIENCE_S
 from tests.markers import mission
+from tests.patience import PATIENCE_S
 
 
 @mission("M7", "M8", "M9")

@@ -10,7 +10,8 @@ import pytest
 from tandem.client import BrokeredMessage, MessageLockLostError, MessagingError, MessagingFactory, TransactionError
 from tandem.errors import StateError
 from tandem.testing import Broker
-from tests.client.network import PATIENCE_S, QUICK, Proxy
+from tests.client.network import QUICK, Proxy
+from tests.patience import PATIENCE_S
 
 
 class Changed(Exception):

@@ -11,7 +11,8 @@ from azure.eventhub import EventData, EventHubConsumerClient, EventHubProducerCl
 from azure.eventhub import aio as eventhub_aio
 
 from tandem.testing import Broker
-from tests.compat.sdk import Bus, until
+from tests.compat.sdk import Bus
+from tests.patience import wait_until
 
 START: Final = "-1"
 LATEST: Final = "@latest"
@@ -61,7 +62,7 @@ class Hub:
 
     def await_receivers(self, count: int, partition_id: str = "0") -> None:
         """Until so many links read the partition: the SDK does not say when one of its own is there."""
-        until(lambda: self.place(partition_id)["receiver_count"] == count, f"{count} receivers")
+        wait_until(lambda: self.place(partition_id)["receiver_count"] == count, f"{count} receivers")
 
     def place(self, partition_id: str = "0") -> dict[str, Any]:
         """What the broker says about a partition."""
@@ -124,12 +125,14 @@ class Reading:
         return [event.body_as_str() for _, event in self.events]
 
     def wait_for(self, count: int) -> list[EventData]:
-        until(lambda: len(self.events) >= count or bool(self.errors), f"{count} events", lambda: str(self.texts)[:500])
+        wait_until(
+            lambda: len(self.events) >= count or bool(self.errors), f"{count} events", lambda: str(self.texts)[:500]
+        )
         assert not self.errors, self.errors
         return [event for _, event in self.events]
 
     def wait_for_error(self) -> Exception:
-        until(lambda: bool(self.errors), "an error")
+        wait_until(lambda: bool(self.errors), "an error")
         return self.errors[0]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
-import time
 import uuid
 import warnings
 from collections.abc import Callable, Coroutine, Sequence
@@ -31,9 +30,8 @@ from tandem.management.connection_string import ConnectionString
 from tandem.testing import Broker
 from tandem.testing import Bus as InProcessBus
 from tandem.testing.json_api import JsonApi
+from tests.patience import PATIENCE_S, wait_until
 
-# Seconds. How long to wait for what must come: it comes at once, unless the machine is busy.
-PATIENCE_S: Final = 60.0
 # Seconds. How long to listen for what must not come. A busy machine can hide it, but cannot make it come.
 SILENCE_S: Final = 0.3
 # Seconds. A test with several waits may take this long on a slow machine; those that run at once slow each other down.
@@ -300,7 +298,7 @@ def await_renewals(locked: ServiceBusReceivedMessage | ServiceBusSession | aio.S
     """Until the SDK has renewed the lock twice by itself."""
     for _ in range(2):
         before = locked.locked_until_utc
-        until(lambda: locked.locked_until_utc != before, "the renewal of a lock")  # noqa: B023 - called at once
+        wait_until(lambda: locked.locked_until_utc != before, "the renewal of a lock")  # noqa: B023 - called at once
         assert locked.auto_renew_error is None
 
 
@@ -321,17 +319,9 @@ def in_seconds(seconds: float) -> datetime:
 
 def await_counts(queue: Queue, expected: dict[str, int]) -> None:
     """For what happens without a client."""
-    until(lambda: queue.counts() == expected, f"counts {expected}", lambda: f"but saw {queue.counts()}")
+    wait_until(lambda: queue.counts() == expected, f"counts {expected}", lambda: f"but saw {queue.counts()}")
 
 
 def await_empty(topic: Topic) -> None:
     """Until the bytes that copies have shared are swept, which happens in the background."""
-    until(lambda: topic.fields()["size_in_bytes"] == 0, "an empty topic")
-
-
-def until(condition: Callable[[], bool], what: str, seen: Callable[[], str] = str) -> None:
-    """Wait for what happens in another thread or process."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"waited {PATIENCE_S} s for {what} {seen()}"
-        time.sleep(0.02)
+    wait_until(lambda: topic.fields()["size_in_bytes"] == 0, "an empty topic")

@@ -19,8 +19,9 @@ from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from tandem.auth.sas import make_token
 from tandem.errors import RemoteError, StateError
 from tandem.testing import Broker, BrokerFailed
-from tests.compat.sdk import PATIENCE_S, TEST_LIMIT_S, Bus
+from tests.compat.sdk import TEST_LIMIT_S, Bus
 from tests.markers import mission
+from tests.patience import PATIENCE_S
 
 # Tests of this module start the broker up to three times.
 pytestmark = pytest.mark.timeout(TEST_LIMIT_S)

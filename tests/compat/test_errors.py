@@ -19,7 +19,6 @@ from tandem.auth.sas import make_token
 from tandem.testing import Broker
 from tests.compat.sdk import (
     AT_ONCE,
-    PATIENCE_S,
     ROOT_KEY,
     ROOT_RULE,
     Bus,
@@ -32,6 +31,7 @@ from tests.compat.sdk import (
     texts,
 )
 from tests.markers import mission
+from tests.patience import PATIENCE_S
 
 pytestmark = AT_ONCE
 

@@ -16,8 +16,9 @@ from azure.eventhub.exceptions import ConnectError, EventDataSendError
 
 from tandem.engine.hubs.partition_key import partition_of
 from tests.compat.hubs import BALANCING_INTERVAL_S, LATEST, START, Hub, Reading, new_hub, texts
-from tests.compat.sdk import AT_ONCE, PATIENCE_S, Bus, in_seconds, now, until
+from tests.compat.sdk import AT_ONCE, Bus, in_seconds, now
 from tests.markers import mission
+from tests.patience import PATIENCE_S, wait_until
 
 pytestmark = AT_ONCE
 
@@ -267,7 +268,7 @@ def test_a_consumer_that_asks_for_it_is_told_with_each_event_how_far_the_partiti
     with Reading(hub, partition_id="0", track_last_enqueued_event_properties=True) as reading:
         reading.on_events = lambda context, _: seen.append(dict(context.last_enqueued_event_properties or {}))
         reading.wait_for(3)
-        until(lambda: bool(seen), "the properties")
+        wait_until(lambda: bool(seen), "the properties")
     last = seen[-1]
     assert (last["sequence_number"], last["offset"]) == (2, "2")
     assert last["enqueued_time"] <= last["retrieval_time"] <= now()
@@ -345,7 +346,7 @@ def test_hubs_are_reached_over_tls_and_websocket_on_either_port(bus: Bus, transp
         },
     )
     thread.start()
-    until(lambda: len(events) == 2, "two events")
+    wait_until(lambda: len(events) == 2, "two events")
     consumer.close()
     thread.join(PATIENCE_S)
     assert [len(event.body_as_str()) for event in events] == [100_000, 5]

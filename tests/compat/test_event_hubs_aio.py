@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -13,8 +12,9 @@ from azure.eventhub.aio._eventprocessor.in_memory_checkpoint_store import InMemo
 from azure.eventhub.exceptions import AuthenticationError, ConnectError, ConnectionLostError, EventHubError
 
 from tests.compat.hubs import LATEST, START, Hub, new_hub
-from tests.compat.sdk import AT_ONCE, Bus, in_a_loop, until
+from tests.compat.sdk import AT_ONCE, Bus, in_a_loop
 from tests.markers import mission
+from tests.patience import until
 
 pytestmark = AT_ONCE
 
@@ -64,10 +64,6 @@ class _Reading:
         self.opened.discard(context.partition_id)
 
 
-async def _until(condition: Callable[[], bool], what: str) -> None:
-    await asyncio.to_thread(until, condition, what)
-
-
 @mission("M10")
 @in_a_loop
 async def test_batches_partitions_and_keys_arrive_in_order(bus: Bus) -> None:
@@ -82,7 +78,7 @@ async def test_batches_partitions_and_keys_arrive_in_order(bus: Bus) -> None:
         properties = await producer.get_partition_properties("1")
     assert properties["last_enqueued_sequence_number"] == 50
     async with _Reading(hub, partition_id="1") as reading:
-        await _until(lambda: len(reading.texts) == 51, "51 events")
+        await until(lambda: len(reading.texts) == 51, "51 events")
     assert reading.texts == [f"{number}" for number in range(51)]
 
 
@@ -93,7 +89,7 @@ async def test_a_consumer_begins_at_an_offset_or_a_number(bus: Bus) -> None:
     hub.send(*"abcd")
     for position, expected in (("1", "cd"), (0, "bcd")):
         async with _Reading(hub, position, partition_id="0") as reading:
-            await _until(lambda: len(reading.texts) >= len(expected), "the rest")  # noqa: B023 - awaited at once
+            await until(lambda: len(reading.texts) >= len(expected), "the rest")  # noqa: B023 - awaited at once
         assert "".join(reading.texts) == expected
 
 
@@ -104,9 +100,9 @@ async def test_a_higher_owner_level_steals(bus: Bus) -> None:
     async with _Reading(hub, partition_id="0", owner_level=3) as first:
         await asyncio.to_thread(hub.await_receivers, 1)
         async with _Reading(hub, LATEST, partition_id="0", owner_level=4) as second:
-            await _until(lambda: bool(first.errors), "the theft")
+            await until(lambda: bool(first.errors), "the theft")
             await asyncio.to_thread(hub.send, "a")
-            await _until(lambda: second.texts == ["a"], "the event")
+            await until(lambda: second.texts == ["a"], "the event")
             assert first.texts == []
     assert isinstance(first.errors[0], ConnectionLostError)
 
@@ -120,13 +116,13 @@ async def test_two_consumers_share_the_partitions_and_one_takes_over(bus: Bus) -
         for number in range(4):
             await producer.send_batch([EventData(f"first-{number}")], partition_id=str(number))
         async with _Reading(hub, store=store) as one:
-            await _until(lambda: len(one.texts) == 4, "the first round")
+            await until(lambda: len(one.texts) == 4, "the first round")
             async with _Reading(hub, store=store) as two:
-                await _until(lambda: len(one.opened) == len(two.opened) == 2, "two partitions each")
-            await _until(lambda: len(one.opened) == 4, "the other's partitions")
+                await until(lambda: len(one.opened) == len(two.opened) == 2, "two partitions each")
+            await until(lambda: len(one.opened) == 4, "the other's partitions")
             for number in range(4):
                 await producer.send_batch([EventData(f"second-{number}")], partition_id=str(number))
-            await _until(lambda: len(one.texts) == 8, "the second round")
+            await until(lambda: len(one.texts) == 8, "the second round")
     assert sorted(one.texts) == sorted([f"{name}-{number}" for name in ("first", "second") for number in range(4)])
     assert two.texts == []
 
@@ -164,6 +160,6 @@ async def test_refusals_have_the_classes_of_the_sdk(bus: Bus) -> None:
         with pytest.raises(AuthenticationError):
             await producer.send_event(EventData("a"))
     async with _Reading(hub, 17, partition_id="0") as reading:
-        await _until(lambda: bool(reading.errors), "the refusal")
+        await until(lambda: bool(reading.errors), "the refusal")
     assert isinstance(reading.errors[0], ConnectError)
     assert "The supplied sequence number '17' is invalid" in str(reading.errors[0])

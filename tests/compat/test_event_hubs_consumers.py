@@ -11,8 +11,9 @@ from azure.eventhub._eventprocessor.in_memory_checkpoint_store import InMemoryCh
 from azure.eventhub.exceptions import ConnectionLostError
 
 from tests.compat.hubs import LATEST, START, Hub, Reading, new_hub
-from tests.compat.sdk import AT_ONCE, TEST_LIMIT_S, Bus, until
+from tests.compat.sdk import AT_ONCE, TEST_LIMIT_S, Bus
 from tests.markers import mission
+from tests.patience import wait_until
 
 pytestmark = AT_ONCE
 
@@ -33,7 +34,7 @@ def test_a_higher_owner_level_steals_and_the_other_is_told_so(bus: Bus) -> None:
         first.wait_for(1)
         with Reading(hub, LATEST, partition_id="0", owner_level=2) as second:
             error = first.wait_for_error()
-            until(lambda: first.closed == ["0"], "the close of the partition")
+            wait_until(lambda: first.closed == ["0"], "the close of the partition")
             hub.send("b")
             second.wait_for(1)
             assert (first.texts, second.texts, second.errors) == (["a"], ["b"], [])
@@ -49,13 +50,13 @@ def test_who_was_displaced_does_not_come_back_before_the_other_leaves(bus: Bus) 
         hub.await_receivers(1)
         with Reading(hub, LATEST, partition_id="0", owner_level=2) as second:
             # It tries again and again, and is refused each time.
-            until(lambda: len(first.errors) > 2, "several attempts")
+            wait_until(lambda: len(first.errors) > 2, "several attempts")
             hub.send("a")
             second.wait_for(1)
             assert first.texts == []
         hub.await_receivers(1)
         hub.send("b")
-        until(lambda: first.texts == ["b"], "the event")
+        wait_until(lambda: first.texts == ["b"], "the event")
 
 
 @mission("M10")
@@ -139,15 +140,17 @@ def test_two_consumers_share_the_partitions_and_one_goes_on_where_the_other_stop
     with _Worker(hub, store) as first:
         first.wait_for(len(sent))
         with _Worker(hub, store) as second:
-            until(lambda: len(first.opened) == len(second.opened) == PARTITIONS // 2, "one partition each")
+            wait_until(lambda: len(first.opened) == len(second.opened) == PARTITIONS // 2, "one partition each")
             assert first.opened | second.opened == {str(number) for number in range(PARTITIONS)}
-            until(lambda: all(one["receiver_count"] == 1 for one in bus.broker.partitions(hub.name)), "one link each")
+            wait_until(
+                lambda: all(one["receiver_count"] == 1 for one in bus.broker.partitions(hub.name)), "one link each"
+            )
             send_round(1)
-            until(lambda: set(first.texts) | set(second.texts) == set(sent), "everything of the second round")
+            wait_until(lambda: set(first.texts) | set(second.texts) == set(sent), "everything of the second round")
             shared = set(second.texts)
-        until(lambda: len(first.opened) == PARTITIONS, "the other's partitions")
+        wait_until(lambda: len(first.opened) == PARTITIONS, "the other's partitions")
         send_round(2)
-        until(lambda: set(first.texts) | set(second.texts) == set(sent), "everything of the third round")
+        wait_until(lambda: set(first.texts) | set(second.texts) == set(sent), "everything of the third round")
     everything = first.texts + second.texts
     # Both had a part of the second round, and what was checkpointed did not come again.
     assert shared
@@ -186,7 +189,7 @@ def test_one_callback_after_another_gets_every_event_of_all_partitions(bus: Bus)
     options: dict[str, Any] = {"on_event": on_event, "starting_position": START}
     thread = threading.Thread(target=consumer.receive, kwargs=options)
     thread.start()
-    until(lambda: len(seen) == 3, "three events")
+    wait_until(lambda: len(seen) == 3, "three events")
     consumer.close()
     thread.join()
     assert sorted(seen) == [("0", "a"), ("0", "b"), ("1", "c")]

@@ -11,8 +11,9 @@ import pytest
 from azure.servicebus import ServiceBusMessage, ServiceBusReceiveMode
 from azure.servicebus.exceptions import ServiceBusError
 
-from tests.compat.sdk import PATIENCE_S, TEST_LIMIT_S, Bus, Queue, take, take_one
+from tests.compat.sdk import TEST_LIMIT_S, Bus, Queue, take, take_one
 from tests.markers import mission
+from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.timeout(TEST_LIMIT_S)
 

@@ -17,7 +17,6 @@ from azure.servicebus.exceptions import (
 
 from tests.compat.sdk import (
     AT_ONCE,
-    PATIENCE_S,
     RENEWED_LOCK_MS,
     SILENCE_S,
     TEST_LIMIT_S,
@@ -33,6 +32,7 @@ from tests.compat.sdk import (
     texts,
 )
 from tests.markers import mission
+from tests.patience import PATIENCE_S
 
 pytestmark = AT_ONCE
 

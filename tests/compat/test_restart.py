@@ -21,7 +21,6 @@ from azure.servicebus.exceptions import MessageLockLostError
 from tandem.testing import Broker
 from tests.compat.sdk import (
     LEFT_OPEN,
-    PATIENCE_S,
     TEST_LIMIT_S,
     Bus,
     await_empty,
@@ -38,6 +37,7 @@ from tests.compat.sdk import (
     texts,
 )
 from tests.markers import mission
+from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.timeout(TEST_LIMIT_S), *LEFT_OPEN]
 

@@ -10,7 +10,6 @@ from azure.servicebus.exceptions import MessageLockLostError, MessageNotFoundErr
 
 from tests.compat.sdk import (
     AT_ONCE,
-    PATIENCE_S,
     SILENCE_S,
     Bus,
     ClockedBus,
@@ -26,6 +25,7 @@ from tests.compat.sdk import (
     texts,
 )
 from tests.markers import mission
+from tests.patience import PATIENCE_S
 
 pytestmark = AT_ONCE
 

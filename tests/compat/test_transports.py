@@ -12,7 +12,8 @@ from azure.servicebus.exceptions import ServiceBusConnectionError, ServiceBusErr
 
 from tandem.auth.sas import make_token
 from tandem.testing import Broker
-from tests.compat.sdk import AT_ONCE, PATIENCE_S, ROOT_KEY, ROOT_RULE, Bus, in_a_loop, take_one, text
+from tests.compat.sdk import AT_ONCE, ROOT_KEY, ROOT_RULE, Bus, in_a_loop, take_one, text
+from tests.patience import PATIENCE_S
 
 pytestmark = AT_ONCE
 

@@ -21,7 +21,8 @@ from tandem.engine.namespace import Namespace
 from tandem.engine.subqueue import SubQueue
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic_description import TopicDescription
-from tests.management.json_api import PATIENCE_S, ROOT_RULE, Api, running
+from tests.management.json_api import ROOT_RULE, Api, running
+from tests.patience import PATIENCE_S
 
 
 class Reply(NamedTuple):
@@ -79,12 +80,12 @@ class Http:
     async def send(self, queue: str, body: bytes | str = b"body", **headers: str) -> Reply:
         return await self.ask("POST", f"/{queue}/messages", body, headers)
 
-    async def lock(self, queue: str, timeout_s: int = PATIENCE_S) -> Reply:
-        return await self.ask("POST", f"/{queue}/messages/head?timeout={timeout_s}")
+    async def lock(self, queue: str, timeout_s: float = PATIENCE_S) -> Reply:
+        return await self.ask("POST", f"/{queue}/messages/head?timeout={timeout_s:.0f}")
 
-    async def take(self, queue: str, timeout_s: int = PATIENCE_S) -> Reply:
+    async def take(self, queue: str, timeout_s: float = PATIENCE_S) -> Reply:
         """Receive and delete."""
-        return await self.ask("DELETE", f"/{queue}/messages/head?timeout={timeout_s}")
+        return await self.ask("DELETE", f"/{queue}/messages/head?timeout={timeout_s:.0f}")
 
     # --- behind the scenes ----------------------------------------------------------------------------------
 

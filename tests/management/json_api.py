@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import dataclasses
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,9 +17,6 @@ from tandem.clock import Clock
 from tandem.management.api import add_routes
 from tandem.management.gate import Gate
 from tandem.server.broker import Broker, BrokerSettings
-
-# Seconds. How long to wait for what must come: it comes at once, unless the machine is busy.
-PATIENCE_S = 30
 
 ROOT_RULE = ("RootManageSharedAccessKey", "SAS_KEY_VALUE")
 
@@ -55,13 +51,6 @@ class Api:
         async with self.session.request(method, url, json=body, data=content, headers=headers) as response:
             assert response.content_type == "application/json"
             return Answer(response.status, await response.json())
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Wait for what the broker does meanwhile."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():  # noqa: ASYNC110 - what is waited for is a state, and nobody announces it
-            await asyncio.sleep(0.005)
 
 
 @contextlib.asynccontextmanager

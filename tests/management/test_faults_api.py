@@ -12,8 +12,9 @@ import pytest
 from tandem.engine.description import QueueDescription
 from tandem.management.api import add_routes
 from tandem.server.broker import Broker, BrokerSettings
-from tests.management.json_api import PATIENCE_S, Api
+from tests.management.json_api import Api
 from tests.markers import mission
+from tests.patience import PATIENCE_S
 
 FAULTS = "/$api/v1/faults"
 

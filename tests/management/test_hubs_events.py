@@ -17,8 +17,8 @@ import pytest
 from tandem.management.operations import hub_shapes
 from tandem.management.operations.hub_events import ARROW_STREAM
 from tests.management.http_api import Http, Reply, serving
-from tests.management.json_api import PATIENCE_S
 from tests.markers import mission
+from tests.patience import PATIENCE_S
 
 HUBS = "/$api/v1/hubs"
 EVENTS = f"{HUBS}/logs/partitions/0/events"

@@ -21,8 +21,8 @@ from tandem.amqp.types import LONG_TYPE, Array, Char, Described, Float, Int, Sym
 from tandem.engine.description import EntityStatus, QueueDescription
 from tandem.testing.virtual_clock import VirtualClock
 from tests.management.http_api import Http, Reply, serving
-from tests.management.json_api import PATIENCE_S, until
 from tests.markers import mission
+from tests.patience import PATIENCE_S, until
 
 NO_LIMIT: Final = 922337203685.4775
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Final
 
 import pytest
 
@@ -11,9 +10,6 @@ from tandem.amqp import Settings
 from tandem.driver import Client
 from tandem.management.connection_string import ConnectionString
 from tandem.testing import Bus
-
-# Seconds. How long to wait for what must come: it comes at once, unless the machine is busy.
-PATIENCE_S: Final = 30.0
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,8 @@ from tandem.errors import ProtocolError, QuotaExceeded, RemoteError
 from tandem.management.connection_string import ConnectionString
 from tandem.testing import Bus
 from tests.markers import mission
-from tests.testing.conftest import PATIENCE_S, connect
+from tests.patience import PATIENCE_S
+from tests.testing.conftest import connect
 
 MESSAGE = encode_message(data=b"x")
 

@@ -14,7 +14,7 @@ import pytest
 from tandem.errors import StateError
 from tandem.testing.chaos import ChaosProxy
 from tests.markers import mission
-from tests.testing.conftest import PATIENCE_S
+from tests.patience import PATIENCE_S
 
 
 class Echo(socketserver.BaseRequestHandler):

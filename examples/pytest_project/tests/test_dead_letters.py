@@ -6,7 +6,7 @@ from azure.servicebus import ServiceBusReceiver
 
 from tandem.testing import Bus
 
-PATIENCE_S = 5
+PATIENCE_S = 30
 
 
 def test_an_order_that_cannot_be_read_is_put_aside_with_the_reason(

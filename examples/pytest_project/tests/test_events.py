@@ -6,7 +6,7 @@ from azure.servicebus import ServiceBusMessage, ServiceBusReceiver, ServiceBusSe
 
 from tandem.testing import Bus
 
-PATIENCE_S = 5
+PATIENCE_S = 30
 
 
 def event(body: str, region: str) -> ServiceBusMessage:

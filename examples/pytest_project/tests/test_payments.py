@@ -6,7 +6,7 @@ from azure.servicebus import ServiceBusMessage, ServiceBusReceiver, ServiceBusSe
 
 from tandem.testing import Bus
 
-PATIENCE_S = 5
+PATIENCE_S = 30
 
 
 def test_a_customer_s_payments_come_in_order_and_leave_others_alone(
