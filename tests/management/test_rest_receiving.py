@@ -144,7 +144,7 @@ async def test_a_receive_waits_no_longer_than_it_was_told(http: Http, method: st
 @mission("M5")
 @pytest.mark.parametrize("receive, status", [("POST", 201), ("DELETE", 200)])
 async def test_a_message_that_comes_while_one_waits_is_received_at_once(http: Http, receive: str, status: int) -> None:
-    waiting = asyncio.create_task(http.ask(receive, f"/orders/messages/head?timeout={2 * PATIENCE_S}"))
+    waiting = asyncio.create_task(http.ask(receive, f"/orders/messages/head?timeout={2 * PATIENCE_S:.0f}"))
     await until(lambda: bool(http.subqueue("orders").consumers))
     started = time.monotonic()
     await http.send("orders", b"at last")

@@ -35,7 +35,8 @@ def path_without_java(folder: Path) -> str:
     """Every program of the system but Java."""
     folder.mkdir()
     for place in os.environ["PATH"].split(os.pathsep):
-        for program in Path(place).iterdir() if Path(place).is_dir() else ():
+        # A path may also name folders of another user.
+        for program in Path(place).iterdir() if os.access(place, os.R_OK | os.X_OK) else ():
             target = folder / program.name
             if not program.name.startswith("java") and not target.is_symlink():
                 target.symlink_to(program)
