@@ -68,7 +68,8 @@ def test_a_name_that_does_not_exist_is_reported(repository: Path, tmp_path: Path
 
 
 def test_a_command_in_the_background_runs_to_the_end_of_the_page(repository: Path, tmp_path: Path) -> None:
-    page = f"""```sh\n{shlex.quote(sys.executable)} -c "{SERVE}" &\n```\n```text\nready\n```\n```sh\nkill -0 $(cat pid)\n```\n"""
+    python = shlex.quote(sys.executable)
+    page = f"""```sh\n{python} -c "{SERVE}" &\n```\n```text\nready\n```\n```sh\nkill -0 $(cat pid)\n```\n"""
     visitor = visit(repository, tmp_path, page)
     assert visitor.failures == []
     # It has ended with the page, and is not our child any more.
