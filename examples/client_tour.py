@@ -31,16 +31,19 @@ ORDERS = "tour-orders"
 CONVERSATIONS = "tour-conversations"
 ISSUES = "tour-issues"
 
+# Seconds. How long to wait for what must come: it comes at once, unless the machine is busy.
+PATIENCE_S = 60
+
 
 async def send_and_receive(factory: MessagingFactory) -> None:
     """Peek-lock: what is not completed comes again."""
     orders = factory.create_queue_client(ORDERS)
     await orders.send(BrokeredMessage("a table, four chairs", label="order", properties={"customer": 7}))
-    first = await orders.receive(timeout=5)
+    first = await orders.receive(timeout=PATIENCE_S)
     assert first is not None
     print(f"received {first.body!r} for customer {first.properties['customer']}, and gave it back")
     await first.abandon()
-    again = await orders.receive(timeout=5)
+    again = await orders.receive(timeout=PATIENCE_S)
     assert again is not None
     print(f"received it again: it was handed out {again.delivery_count} time before")
     await again.complete()
@@ -52,7 +55,7 @@ async def many_at_once(factory: MessagingFactory) -> None:
     await asyncio.gather(*(orders.send(BrokeredMessage(f"order {number}")) for number in range(500)))
     count = 0
     while count < 500:
-        messages = await orders.receive_batch(100, timeout=5)
+        messages = await orders.receive_batch(100, timeout=PATIENCE_S)
         await asyncio.gather(*(message.complete() for message in messages))
         count += len(messages)
     print(f"sent and completed {count} messages, many at a time")
@@ -69,12 +72,12 @@ async def later_or_never(factory: MessagingFactory) -> None:
 async def all_or_nothing(factory: MessagingFactory) -> None:
     orders = factory.create_queue_client(ORDERS)
     await orders.send(BrokeredMessage("a question"))
-    question = await orders.receive(timeout=5)
+    question = await orders.receive(timeout=PATIENCE_S)
     assert question is not None
     async with factory.transaction() as transaction:
         await orders.send(BrokeredMessage("an answer"), transaction=transaction)
         await question.complete(transaction=transaction)
-    answer = await orders.receive(timeout=5)
+    answer = await orders.receive(timeout=PATIENCE_S)
     assert answer is not None
     print(f"in one transaction the question went and {answer.body!r} came")
     await answer.complete()
@@ -84,8 +87,8 @@ async def sessions(factory: MessagingFactory) -> None:
     conversations = factory.create_queue_client(CONVERSATIONS)
     for text in ("hello", "how are you"):
         await conversations.send(BrokeredMessage(text, session_id="alice"))
-    async with await conversations.accept_session(timeout=5) as session:
-        for message in await session.receive_batch(10, timeout=5):
+    async with await conversations.accept_session(timeout=PATIENCE_S) as session:
+        for message in await session.receive_batch(10, timeout=PATIENCE_S):
             print(f"{session.session_id} says {message.body!r}")
             await message.complete()
         await session.set_state(b"greeted")
@@ -97,7 +100,7 @@ async def topics(factory: MessagingFactory) -> None:
         await issues.send(BrokeredMessage(f"an issue of {store}", properties={"StoreName": store}))
     for name in ("Inventory", "Dashboard"):
         subscription = factory.create_subscription_client(ISSUES, name, ReceiveMode.RECEIVE_AND_DELETE)
-        print(f"{name}: {[message.body for message in await subscription.receive_batch(10, timeout=5)]}")
+        print(f"{name}: {[message.body for message in await subscription.receive_batch(10, timeout=PATIENCE_S)]}")
 
 
 async def tour(connection_string: str) -> None:

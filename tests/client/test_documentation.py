@@ -12,14 +12,14 @@ import sys
 import types
 from pathlib import Path
 
-import pytest
-
 from tandem.testing import Broker
 from tests.client.network import HOST, KEY
 from tests.markers import mission
 from tests.patience import PATIENCE_S
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "client.md"
+# Seconds. The tour takes two; a slow machine, which it shares with others, has this long.
+TOUR_LIMIT_S = 250.0
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n\n```text\n(.*?)```)?", re.DOTALL)
 
 
@@ -35,7 +35,6 @@ async def run_block(source: str, names: dict[str, object]) -> str:
 
 
 @mission("M4", "M5", "M6", "M7", "M8", "M9", "M10")
-@pytest.mark.timeout(180)  # It starts a broker, and runs every example of a long page.
 async def test_every_example_of_the_reference_prints_what_it_says(tmp_path: Path) -> None:
     blocks = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
     assert len(blocks) > 15
@@ -57,7 +56,7 @@ def test_the_tour_runs_against_a_broker_and_leaves_nothing_behind(broker: Broker
         [sys.executable, "-W", "error", str(tour), "--connection-string", broker.connection_string],
         capture_output=True,
         text=True,
-        timeout=PATIENCE_S,
+        timeout=TOUR_LIMIT_S,
         check=False,
     )
     assert done.stderr == ""

@@ -26,7 +26,7 @@ FEATURES_OF_TOPICS: Final = {name: feature for name, feature in FEATURES.items()
 FEATURES_OF_QUEUES: Final = {name: feature for name, feature in FEATURES.items() if name not in FEATURES_OF_TOPICS}
 TRANSPORTS: Final = ("tcp", "tls", "websocket")
 
-# Seconds. A tour takes about 30, and more on a slow machine; one in which the server never answers ends here.
+# Seconds. A tour takes about 12, and more on a slow machine; one in which the server never answers ends here.
 TOUR_LIMIT_S: Final = 300.0
 
 

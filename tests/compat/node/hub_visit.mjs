@@ -6,7 +6,7 @@ import WebSocket from 'ws';
 import { until } from './visit.mjs';
 
 // No retries: they would hide the first answer of the server.
-const ONE_TRY = { maxRetries: 0, timeoutInMs: 10_000 };
+const ONE_TRY = { maxRetries: 0, timeoutInMs: 60_000 };
 
 export const EARLIEST = { offset: '-1' };
 export const LATEST = { offset: '@latest' };
@@ -119,8 +119,7 @@ export class HubVisit {
         const reading = this.read(options, more);
         await until(
             () => reading.events.length >= count || reading.errors.length,
-            `${count} events, have ${reading.events.length}`,
-            15_000,
+            () => `${count} events, have ${reading.events.length}`,
         );
         if (reading.errors.length) throw reading.errors[0];
         await reading.close();

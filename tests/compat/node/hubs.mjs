@@ -12,8 +12,8 @@ import { features as producers } from './features/hub_producers.mjs';
 import { HubVisit } from './hub_visit.mjs';
 import { within } from './visit.mjs';
 
-const FEATURE_LIMIT_MS = 25_000;
-const CLOSE_LIMIT_MS = 5_000;
+const FEATURE_LIMIT_MS = 180_000;
+const CLOSE_LIMIT_MS = 30_000;
 const [address, hubs, transport] = process.argv.slice(2);
 
 async function run(feature, hub, perform) {

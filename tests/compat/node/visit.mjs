@@ -7,10 +7,23 @@ import { ServiceBusClient } from '@azure/service-bus';
 import Long from 'long';
 import WebSocket from 'ws';
 
-// How long a message may take that is known to be there, or to come soon.
-const ARRIVAL_LIMIT_MS = 8_000;
+import { sdkLog } from './sdk_log.mjs';
+
+// How long a message may take that is known to be there, or to come soon: it comes at once, unless the machine is busy.
+const ARRIVAL_LIMIT_MS = 60_000;
+// For receiving what must come, or be refused.
+export const PATIENCE = { maxWaitTimeInMs: ARRIVAL_LIMIT_MS };
+// For receiving what must not come. A busy machine can hide it, but cannot make it come.
+export const SILENCE = { maxWaitTimeInMs: 100 };
+// How far ahead to schedule what is received afterwards: the feature waits for it.
+export const SOON_MS = 700;
+// How far ahead to schedule what is cancelled afterwards: no machine is so slow that it becomes due before.
+export const FAR_MS = 3_600_000;
 // No retries: they would hide the first answer of the server, and many errors count as worth a retry.
-const ONE_TRY = { maxRetries: 0, timeoutInMs: 10_000 };
+const ONE_TRY = { maxRetries: 0, timeoutInMs: 60_000 };
+// The SDK takes back its credit at the end of a wait, and closes the link unless the server confirms this within 200 ms. A
+// busy machine may be slower, though not every time.
+const DRAIN_ATTEMPTS = 10;
 
 export { delay };
 
@@ -28,14 +41,28 @@ export async function within(limitMs, promise, what) {
     }
 }
 
-// Wait for something that happens behind the SDK's back.
-export async function until(condition, what, limitMs = ARRIVAL_LIMIT_MS) {
-    const deadline = performance.now() + limitMs;
+// Wait for something that happens behind the SDK's back, and is described in words or by a function.
+export async function until(condition, what) {
+    const deadline = performance.now() + ARRIVAL_LIMIT_MS;
     while (!condition()) {
-        if (performance.now() > deadline) throw new Error(`did not happen within ${limitMs} ms: ${what}`);
+        if (performance.now() > deadline) {
+            throw new Error(`did not happen within ${ARRIVAL_LIMIT_MS} ms: ${what instanceof Function ? what() : what}`);
+        }
         await delay(10);
     }
 }
+
+// The result of an attempt in which the server confirmed in time that the credit is taken back.
+export async function drained(perform) {
+    for (let attempt = 1; attempt <= DRAIN_ATTEMPTS; attempt += 1) {
+        const before = sdkLog.matching(/drain/i).length;
+        const result = await perform();
+        if (sdkLog.matching(/drain/i).length === before) return result;
+    }
+    throw new Error(`the server did not confirm a drain in ${DRAIN_ATTEMPTS} attempts`);
+}
+
+export const inMs = (ms) => new Date(Date.now() + ms);
 
 // Insist that the service refuses, with this code. What it said is returned, without the part that differs each time.
 export async function refused(promise, code) {
@@ -115,6 +142,14 @@ export class Visit {
         const taken = await this.take(receiver, count);
         await Promise.all(taken.map((message) => receiver.completeMessage(message)));
         return taken;
+    }
+
+    // Insist that a lock of a minute, which the service gave at some time after this one, ends when it should.
+    expectMinuteLock(lockedUntil, before) {
+        const [atLeast, atMost] = [before + 60_000, Date.now() + 60_000];
+        const end = lockedUntil.getTime();
+        assert.ok(end >= atLeast && end <= atMost, `locked until ${end}, which is not in ${atLeast} to ${atMost}`);
+        return end - before;
     }
 
     // Everything that is in the queue, whatever its state.

@@ -100,10 +100,9 @@ async function systemProperties(visit) {
     const [message] = await visit.takeAndComplete(visit.receiver());
     for (const [name, value] of Object.entries(sent)) assert.equal(message[name], value, name);
     const enqueued = message.enqueuedTimeUtc.getTime();
-    assert.ok(Math.abs(enqueued - before) < 5_000, `sent at ${new Date(before)}, enqueued at ${new Date(enqueued)}`);
+    assert.ok(enqueued >= before && enqueued <= Date.now(), `sent at ${before}, enqueued at ${enqueued}`);
     assert.equal(message.expiresAtUtc.getTime(), enqueued + sent.timeToLive);
-    const lockMs = message.lockedUntilUtc.getTime() - before;
-    assert.ok(lockMs > 55_000 && lockMs < 70_000, `locked for ${lockMs} ms`);
+    const lockMs = visit.expectMinuteLock(message.lockedUntilUtc, before);
     assert.match(message.lockToken, UUID);
     assert.equal(message.deliveryCount, 0);
     assert.equal(message.state, 'active');
@@ -156,7 +155,7 @@ async function annotatedMessage(visit) {
 }
 
 async function timeToLive(visit) {
-    await visit.sender.sendMessages([{ body: 'short', timeToLive: 300 }, { body: 'long', timeToLive: 60_000 }]);
+    await visit.sender.sendMessages([{ body: 'short', timeToLive: 300 }, { body: 'long', timeToLive: 3_600_000 }]);
     const deadLetters = visit.receiver({ subQueueType: 'deadLetter' });
     const expired = await visit.takeOne(deadLetters);
     assert.equal(expired.body, 'short');

@@ -2,8 +2,7 @@
 
 import assert from 'node:assert/strict';
 
-import { sdkLog } from '../sdk_log.mjs';
-import { bodies, delay } from '../visit.mjs';
+import { bodies, delay, drained, PATIENCE } from '../visit.mjs';
 
 const COUNT = 300;
 
@@ -30,11 +29,12 @@ async function receiveInOrder(visit) {
 // The SDK takes its credit back at the end of the wait. A server that does not confirm this has its link closed.
 async function receiveNothing(visit) {
     const receiver = visit.receiver();
-    const started = performance.now();
-    assert.deepEqual(await receiver.receiveMessages(5, { maxWaitTimeInMs: 300 }), []);
-    const waitedMs = Math.round(performance.now() - started);
+    const waitedMs = await drained(async () => {
+        const started = performance.now();
+        assert.deepEqual(await receiver.receiveMessages(5, { maxWaitTimeInMs: 300 }), []);
+        return Math.round(performance.now() - started);
+    });
     assert.ok(waitedMs >= 300, `returned after ${waitedMs} ms`);
-    assert.deepEqual(sdkLog.matching(/drain/i), []);
     // The credit is gone: what comes now is for whoever asks next.
     await visit.sender.sendMessages({ body: 'later' });
     await delay(50);
@@ -47,14 +47,15 @@ async function receiveNothing(visit) {
 }
 
 async function receiveFewer(visit) {
-    await visit.sender.sendMessages([{ body: 'a' }, { body: 'b' }]);
-    const receiver = visit.receiver();
-    const taken = await receiver.receiveMessages(10, { maxWaitTimeInMs: 5_000 });
-    assert.deepEqual(bodies(taken), ['a', 'b']);
-    assert.deepEqual(sdkLog.matching(/drain/i), []);
-    await Promise.all(taken.map((message) => receiver.completeMessage(message)));
-    await visit.expectEmpty();
-    return { count: taken.length };
+    return drained(async () => {
+        await visit.sender.sendMessages([{ body: 'a' }, { body: 'b' }]);
+        const receiver = visit.receiver();
+        const taken = await receiver.receiveMessages(10, PATIENCE);
+        assert.deepEqual(bodies(taken), ['a', 'b']);
+        await Promise.all(taken.map((message) => receiver.completeMessage(message)));
+        await visit.expectEmpty();
+        return { count: taken.length };
+    });
 }
 
 async function receiveWaits(visit) {

@@ -2,16 +2,14 @@
 
 import assert from 'node:assert/strict';
 
-import { bodies, refused } from '../visit.mjs';
-
-const SHORT_WAIT = { maxWaitTimeInMs: 2_000 };
+import { bodies, PATIENCE, refused, SILENCE } from '../visit.mjs';
 
 async function missingQueue(visit) {
     const missing = `${visit.queue}-missing`;
     const code = 'MessagingEntityNotFound';
     const seen = await refused(visit.client.createSender(missing).sendMessages({ body: 'lost' }), code);
     const receiver = visit.client.createReceiver(missing);
-    await refused(receiver.receiveMessages(1, SHORT_WAIT), code);
+    await refused(receiver.receiveMessages(1, PATIENCE), code);
     await refused(receiver.peekMessages(1), code);
     await refused(visit.client.acceptSession(missing, 'red'), code);
     // The connection is none the worse for it.
@@ -24,7 +22,7 @@ async function wrongKey(visit) {
     const connectionString = visit.connectionString.replace(/SharedAccessKey=[^;]*/, 'SharedAccessKey=wrong');
     const client = visit.connect({ connectionString });
     const seen = await refused(client.createSender(visit.queue).sendMessages({ body: 'forged' }), 'UnauthorizedAccess');
-    await refused(client.createReceiver(visit.queue).receiveMessages(1, SHORT_WAIT), 'UnauthorizedAccess');
+    await refused(client.createReceiver(visit.queue).receiveMessages(1, PATIENCE), 'UnauthorizedAccess');
     await refused(client.createReceiver(visit.queue).peekMessages(1), 'UnauthorizedAccess');
     await visit.expectEmpty();
     return seen;
@@ -42,20 +40,20 @@ async function messageTooLarge(visit) {
 
 async function sendDisabled(visit) {
     const seen = await refused(visit.sender.sendMessages({ body: 'not now' }), 'MessagingEntityDisabled');
-    assert.deepEqual(await visit.receiver().receiveMessages(1, { maxWaitTimeInMs: 100 }), []);
+    assert.deepEqual(await visit.receiver().receiveMessages(1, SILENCE), []);
     return seen;
 }
 
 async function receiveDisabled(visit) {
     await visit.sender.sendMessages({ body: 'kept' });
-    return refused(visit.receiver().receiveMessages(1, SHORT_WAIT), 'MessagingEntityDisabled');
+    return refused(visit.receiver().receiveMessages(1, PATIENCE), 'MessagingEntityDisabled');
 }
 
 // A queue with sessions takes no message without one, and no receiver without one.
 async function sessionRequired(visit) {
     const seen = await refused(visit.sender.sendMessages({ body: 'astray' }), 'GeneralError');
     assert.match(seen.message, /^InvalidOperationError: /);
-    const receiver = await refused(visit.receiver().receiveMessages(1, SHORT_WAIT), 'GeneralError');
+    const receiver = await refused(visit.receiver().receiveMessages(1, PATIENCE), 'GeneralError');
     assert.match(receiver.message, /^InvalidOperationError: /);
     await visit.expectEmpty();
     return { sender: seen.message, receiver: receiver.message };
@@ -75,7 +73,7 @@ async function close(visit) {
     const sender = client.createSender(visit.queue);
     const receiver = client.createReceiver(visit.queue);
     await sender.sendMessages([{ body: 'a' }, { body: 'b' }]);
-    const waiting = receiver.receiveMessages(5, { maxWaitTimeInMs: 10_000 });
+    const waiting = receiver.receiveMessages(5, PATIENCE);
     assert.deepEqual(bodies(await waiting), ['a', 'b']);
     await sender.close();
     assert.ok(sender.isClosed && !receiver.isClosed);
@@ -84,7 +82,7 @@ async function close(visit) {
     await assert.rejects(sender.sendMessages({ body: 'c' }));
     await assert.rejects(receiver.receiveMessages(1));
     // Locks outlive the connection: nobody else gets the messages before they end.
-    assert.deepEqual(await visit.receiver().receiveMessages(1, { maxWaitTimeInMs: 100 }), []);
+    assert.deepEqual(await visit.receiver().receiveMessages(1, SILENCE), []);
     return { left: bodies(await visit.peekAll()) };
 }
 

@@ -2,11 +2,7 @@
 
 import assert from 'node:assert/strict';
 
-import { bodies, refused, until } from '../visit.mjs';
-
-const SHORT_WAIT = { maxWaitTimeInMs: 2_000 };
-
-const inMs = (ms) => new Date(Date.now() + ms);
+import { bodies, FAR_MS, inMs, PATIENCE, refused, SOON_MS, until } from '../visit.mjs';
 
 const peekAll = (visit, subscription, options) => visit.subscriber(subscription, options).peekMessages(250);
 
@@ -40,10 +36,12 @@ async function publishFiltered(visit) {
 }
 
 async function publishScheduled(visit) {
-    const due = inMs(700);
-    const [kept, cancelled] = await visit.sender.scheduleMessages([{ body: 'kept' }, { body: 'cancelled' }], due);
-    await visit.sender.cancelScheduledMessages(cancelled);
+    const cancelled = await visit.sender.scheduleMessages({ body: 'cancelled' }, inMs(FAR_MS));
     assert.deepEqual(await peekAll(visit, 'Inventory'), []);
+    await visit.sender.cancelScheduledMessages(cancelled);
+    await refused(visit.sender.cancelScheduledMessages(cancelled), 'MessageNotFound');
+    const due = inMs(SOON_MS);
+    const kept = await visit.sender.scheduleMessages({ body: 'kept' }, due);
     for (const name of ['Inventory', 'Dashboard']) {
         const [copy] = await visit.takeAndComplete(visit.subscriber(name));
         assert.equal(copy.body, 'kept');
@@ -121,13 +119,13 @@ async function subscriptionStreaming(visit) {
 
 async function topicRefusals(visit) {
     const receiver = visit.client.createReceiver(visit.queue);
-    const fromTopic = await refused(receiver.receiveMessages(1, SHORT_WAIT), 'GeneralError');
+    const fromTopic = await refused(receiver.receiveMessages(1, PATIENCE), 'GeneralError');
     assert.match(fromTopic.message, /^InvalidOperationError: .*subscriptions/);
     const sender = visit.client.createSender(`${visit.queue}/Subscriptions/Inventory`);
     const toSubscription = await refused(sender.sendMessages({ body: 'smuggled' }), 'GeneralError');
     assert.match(toSubscription.message, /^InvalidOperationError: .*topic/);
     const missing = visit.subscriber('Missing');
-    await refused(missing.receiveMessages(1, SHORT_WAIT), 'MessagingEntityNotFound');
+    await refused(missing.receiveMessages(1, PATIENCE), 'MessagingEntityNotFound');
     assert.deepEqual(await peekAll(visit, 'Inventory'), []);
     // The connection is none the worse for it.
     await visit.sender.sendMessages({ body: 'found' });
