@@ -15,7 +15,6 @@ from pathlib import Path
 from tandem.testing import Broker
 from tests.client.network import HOST, KEY
 from tests.markers import mission
-from tests.patience import PATIENCE_S
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "client.md"
 # Seconds. The tour takes two; a slow machine, which it shares with others, has this long.
