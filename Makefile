@@ -35,6 +35,7 @@ help: ## list the targets
 # --- environment --------------------------------------------------------------------------------------------------
 
 $(VENV)/.stamp-uv: requirements/uv.txt tools/prerequisites.py
+	@command -v $(PYTHON) >/dev/null || { echo 'There is no $(PYTHON). On Debian and Ubuntu: apt install python3 python3-venv' >&2; exit 1; }
 	@$(PYTHON) tools/prerequisites.py
 	@echo 'tandem: making the environment in $(VENV)'
 	@$(PYTHON) -m venv $(VENV)
