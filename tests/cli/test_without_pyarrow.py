@@ -101,9 +101,15 @@ def test_the_broker_seals_its_own_hub_in_another_process(tmp_path: Path) -> None
         assert not has_pyarrow(broker)
 
 
-def test_creating_a_hub_loads_pyarrow(tmp_path: Path) -> None:
-    with serving(tmp_path / "data", "--dev") as broker:
-        done(broker, "hub", "create", "telemetry")
+def test_a_hub_loads_pyarrow_with_the_first_read_of_a_sealed_segment(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with serving(data, "--dev", "--no-operations", prelude=_SMALL_SEGMENTS) as broker:
+        done(broker, "hub", "create", "telemetry", "--partitions", "1")
+        assert not has_pyarrow(broker)
+        for number in range(4):
+            done(broker, "hub", "send", "telemetry", str(number))
+        wait_until(lambda: list((data / "hubs").glob("*/*/*.arrow")))
+        assert len(done(broker, "hub", "read", "telemetry", "--json").splitlines()) == 4
         assert has_pyarrow(broker)
 
 

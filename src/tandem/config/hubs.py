@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tandem.arrow import load_arrow
+from tandem.arrow import require_arrow
 from tandem.config.configuration import NamespaceSettings
 from tandem.engine.description import QueueDescription
 from tandem.engine.hubs.description import EventHubDescription
@@ -36,7 +36,7 @@ def missing_hubs(namespace: Namespace, settings: NamespaceSettings) -> list[Even
     missing = [one for one in settings.hubs if _find(namespace, one) is None]
     if missing:
         try:
-            load_arrow()
+            require_arrow()
         except ArrowUnavailable as error:
             raise ConfigurationError(f"the hub {missing[0].name!r} cannot be created: {error}") from error
     return missing

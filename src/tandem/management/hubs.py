@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 
 from aiohttp import web
 
-from tandem.arrow import load_arrow
+from tandem.arrow import require_arrow
 from tandem.engine.hubs.description import OPERATIONS_HUB, EventHubDescription
 from tandem.engine.hubs.hub import EventHub
 from tandem.engine.namespace import Namespace
@@ -47,8 +47,8 @@ class HubHandlers(Handlers[EventHub]):
         return namespace.hubs.get(names["name"])
 
     async def prepare(self) -> None:
-        # Without it the events could not be sealed, nor read from then on. In a thread: it takes a tenth of a second.
-        await asyncio.to_thread(load_arrow)
+        # Without pyarrow the events could not be sealed, nor read from then on. In a thread: the check takes a moment.
+        await asyncio.to_thread(require_arrow)
 
     def make(self, namespace: Namespace, names: Names, fields: Fields) -> EventHub:
         return namespace.hubs.create(new_hub({**fields, **names}))

@@ -6,6 +6,7 @@ yet, and given them at the end.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -13,7 +14,7 @@ from typing import Any, Final, Literal
 from aiohttp import web
 
 from tandem.addresses import subscription_path
-from tandem.arrow import load_arrow
+from tandem.arrow import require_arrow
 from tandem.auth import Right
 from tandem.engine.description import QueueDescription
 from tandem.engine.descriptions import description_of
@@ -24,7 +25,7 @@ from tandem.engine.rule import Rule
 from tandem.engine.subscription import Subscription
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic_description import TopicDescription
-from tandem.errors import ArgumentError, ProtocolError
+from tandem.errors import ArgumentError, ArrowUnavailable, ProtocolError
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
 from tandem.management.hub_fields import new_hub
@@ -91,6 +92,8 @@ class ImportHandlers:
         order = await read_request(request, ImportRequest, MAX_IMPORT_BYTES)
         items = _items(order.document)
         importer = _Importer(items, is_replacing=order.mode == "replace", is_dry_run=order.dry_run)
+        if any(item.kind == "hub" for item in items):
+            importer.hub_refusal = await asyncio.to_thread(_hub_refusal)
         await self._by_steps(items, importer.make)
         await self._by_steps([item for item in items if item.is_unfinished], importer.finish)
         counts = {outcome: sum(item.outcome == outcome for item in items) for outcome in _OUTCOMES}
@@ -113,12 +116,22 @@ class ImportHandlers:
 _OUTCOMES: Final[tuple[_Outcome, ...]] = ("created", "updated", "unchanged", "kept", "failed")
 
 
+def _hub_refusal() -> ArrowUnavailable | None:
+    try:
+        require_arrow()
+    except ArrowUnavailable as error:
+        return error
+    return None
+
+
 class _Importer:
     """Makes what the items of one document say."""
 
     def __init__(self, items: list[_Item], *, is_replacing: bool, is_dry_run: bool) -> None:
         self._is_replacing = is_replacing
         self._is_dry_run = is_dry_run
+        # Raised for every hub that would have to be created.
+        self.hub_refusal: ArrowUnavailable | None = None
         # Those that can be forwarded to, or have subscriptions, once they are made.
         self._coming = {item.path.lower(): item.kind for item in items if item.kind in {"queue", "topic"}}
 
@@ -150,7 +163,8 @@ class _Importer:
         existing = namespace.hubs.find(item.path)
         description = new_hub(item.fields if existing is None else {**item.fields, "name": existing.name})
         if existing is None:
-            load_arrow()
+            if self.hub_refusal is not None:
+                raise self.hub_refusal
             item.outcome = "created"
             if not self._is_dry_run:
                 namespace.hubs.create(description)
