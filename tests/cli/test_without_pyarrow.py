@@ -54,7 +54,7 @@ def address(broker: Serving) -> ConnectionString:
 
 
 def has_pyarrow(broker: Serving) -> bool:
-    return "pyarrow" in Path(f"/proc/{broker.process.pid}/maps").read_text()
+    return "/site-packages/pyarrow/" in Path(f"/proc/{broker.process.pid}/maps").read_text()
 
 
 def done(broker: Serving, *arguments: str | Path) -> str:
