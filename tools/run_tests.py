@@ -38,6 +38,8 @@ LANES: Final = 3
 POLL_S: Final = 0.2
 # Seconds between two lines of progress where no terminal can show a line that changes.
 PROGRESS_INTERVAL_S: Final = 30.0
+# Seconds between two states of the line on a terminal.
+REDRAW_INTERVAL_S: Final = 1.0
 # Seconds that a group has to end after SIGINT before it is killed.
 GRACE_S: Final = 20.0
 
@@ -215,7 +217,7 @@ class Display:
         self._output = output
         self._is_terminal = output.isatty()
         self._started_at = time.monotonic()
-        self._shown_at = self._started_at
+        self._shown_at = -PROGRESS_INTERVAL_S if self._is_terminal else self._started_at
 
     def line(self, text: str = "") -> None:
         if self._is_terminal:
@@ -226,7 +228,7 @@ class Display:
     def progress(self, runs: Sequence[Run]) -> None:
         """Show how far the groups are that run now."""
         now = time.monotonic()
-        if not self._is_terminal and now - self._shown_at < PROGRESS_INTERVAL_S:
+        if now - self._shown_at < (REDRAW_INTERVAL_S if self._is_terminal else PROGRESS_INTERVAL_S):
             return
         self._shown_at = now
         parts = [f"{run.group.name} {len(run.results)}/{run.collected or '?'}" for run in runs]

@@ -2,6 +2,10 @@
 
 An event says who made it, which of its events it is, and with which others it was sent. A send that ended in an error
 is in doubt, and not tried again: its events are there, all of them and side by side, or none is.
+
+The official SDK sends a batch a second time by itself when its connection breaks, whatever its settings for retries are
+(`EventHubProducerClient.send_batch`). So a batch of an impatient producer that was under way when the broker died may
+be there twice, and each time as a whole.
 """
 
 from __future__ import annotations
@@ -51,6 +55,10 @@ class HubLedger:
         self.seen: list[list[HubEvent]] = [[] for _ in range(partition_count)]
         self._accounted = [0] * partition_count
         self._stored: dict[int, set[int]] = defaultdict(set)
+        # Producers that send again by themselves: the first event of the batch under way, and of those during deaths.
+        self._under_way: dict[int, int] = {}
+        self._interrupted: set[tuple[int, int]] = set()
+        self._stored_again: set[tuple[int, int]] = set()
         self._last: list[dict[int, int]] = [defaultdict(lambda: -1) for _ in range(partition_count)]
         self.broken: dict[str, list[str]] = defaultdict(list)
         self.broken_count = 0
@@ -66,11 +74,13 @@ class HubLedger:
         self._producers += 1
         return self._producers
 
-    def take(self, producer: int, count: int) -> list[HubEvent]:
+    def take(self, producer: int, count: int, *, is_impatient: bool = False) -> list[HubEvent]:
         """A batch of events that nobody has sent before."""
         with self.lock:
             first = self._taken[producer]
             self._taken[producer] += count
+            if is_impatient:
+                self._under_way[producer] = first
         return [HubEvent(producer, number, first, count) for number in range(first, first + count)]
 
     def acknowledge(self, events: Sequence[HubEvent]) -> None:
@@ -78,6 +88,11 @@ class HubLedger:
         with self.lock:
             for event in events:
                 self.acknowledged[event.producer].add(event.number)
+
+    def record_death(self) -> None:
+        """The broker was killed, and is not up again yet."""
+        with self.lock:
+            self._interrupted.update(self._under_way.items())
 
     @property
     def acknowledged_count(self) -> int:
@@ -113,10 +128,11 @@ class HubLedger:
 
     def _account_for(self, partition: int, at: int) -> None:
         event = self.seen[partition][at]
-        if event.number in self._stored[event.producer]:
+        is_repetition = self._is_repetition(event)
+        if event.number in self._stored[event.producer] and not is_repetition:
             self.break_promise("stored_twice", f"{partition}/{at}: {event}")
         self._stored[event.producer].add(event.number)
-        if event.number <= self._last[partition][event.producer]:
+        if event.number <= self._last[partition][event.producer] and not is_repetition:
             self.break_promise("order", f"{partition}/{at}: {event} after {self._last[partition][event.producer]}")
         self._last[partition][event.producer] = event.number
         if event.number >= self._taken[event.producer]:
@@ -127,6 +143,15 @@ class HubLedger:
             one.producer for one in batch
         } != {event.producer}:
             self.break_promise("half_a_batch", f"{partition}/{at}: {event} lies among {batch[:5]}")
+
+    def _is_repetition(self, event: HubEvent) -> bool:
+        """True for the second time of an event whose batch was interrupted by a death, and once only."""
+        key = (event.producer, event.number)
+        is_second = event.number in self._stored[event.producer] and key not in self._stored_again
+        if is_second and (event.producer, event.first) in self._interrupted:
+            self._stored_again.add(key)
+            return True
+        return False
 
     def close(self) -> dict[str, int]:
         """Everything was read: what was acknowledged must be there. Returns the figures."""

@@ -59,6 +59,7 @@ class HubCrashTest:
         self.mortal = MortalBroker(Broker(data_dir))
         self.ledger = ledger = HubLedger("ingest", PARTITIONS)
         mortal = self.mortal
+        mortal.on_death = ledger.record_death
         self.by_sdk = [SdkProducer(mortal, ledger, partition, seed + partition) for partition in range(PARTITIONS)]
         self.workers: list[Worker] = [
             *self.by_sdk,

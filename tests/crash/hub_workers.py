@@ -55,13 +55,13 @@ class SdkProducer(Worker):
         self.sent_count = 0
 
     def work(self, life: int) -> None:
-        # No retries: what is sent again would be stored again, and no idempotent producer is asked for here.
+        # Without retries. The SDK still sends a batch again when its connection breaks; the ledger knows.
         client = EventHubProducerClient.from_connection_string(
             self.mortal.broker.connection_string, eventhub_name=self.ledger.hub, retry_total=0
         )
         with client:
             while self.goes_on(life):
-                events = self.ledger.take(self.producer, self.random.randint(1, SDK_BATCH))
+                events = self.ledger.take(self.producer, self.random.randint(1, SDK_BATCH), is_impatient=True)
                 bodies: list[EventData | AmqpAnnotatedMessage] = [
                     EventData(one.encode(self.random.randint(16, LARGEST))) for one in events
                 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
 from tandem.testing import Broker
@@ -31,10 +32,13 @@ class MortalBroker:
         self.deaths_while_starting = 0
         self.longest_start_s = 0.0
         self.interruptions: Counter[str] = Counter()
+        # Called after each death, before the next start.
+        self.on_death: Callable[[], None] = lambda: None
 
     def die(self) -> None:
         self.is_up.clear()
         self.broker.kill()
+        self.on_death()
 
     def rise(self, dies_after_s: float | None = None) -> None:
         """Start again over the same data, on the same ports; with `dies_after_s` be killed on the way, once."""
@@ -54,6 +58,7 @@ class MortalBroker:
         except BrokerFailed:
             self.deaths_while_starting += 1
         killer.join()
+        self.on_death()
 
 
 class Worker(threading.Thread):

@@ -43,6 +43,44 @@ def test_what_is_in_doubt_may_be_there_or_not() -> None:
     assert dict(ledger.broken) == {}
 
 
+def _repeated(times: int, *, is_impatient: bool = True, dies: bool = True) -> HubLedger:
+    """A batch that was under way when the broker died, if it did, and is there several times."""
+    ledger = HubLedger("hub", 1)
+    batch = ledger.take(ledger.new_producer(), 2, is_impatient=is_impatient)
+    if dies:
+        ledger.record_death()
+    for number, event in enumerate(batch * times):
+        ledger.see(0, number, event)
+    ledger.account(0, 2 * times)
+    return ledger
+
+
+def test_a_batch_that_the_sdk_sent_again_after_a_death_may_be_there_twice() -> None:
+    assert dict(_repeated(2).broken) == {}
+
+
+def test_three_times_is_too_often() -> None:
+    assert set(_repeated(3).broken) == {"stored_twice", "order"}
+
+
+def test_nothing_is_there_twice_without_a_death() -> None:
+    assert set(_repeated(2, dies=False).broken) == {"stored_twice", "order"}
+
+
+def test_a_producer_that_does_not_send_again_has_nothing_there_twice() -> None:
+    assert set(_repeated(2, is_impatient=False).broken) == {"stored_twice", "order"}
+
+
+def test_a_repetition_is_whole() -> None:
+    ledger = HubLedger("hub", 1)
+    batch = ledger.take(ledger.new_producer(), 2, is_impatient=True)
+    ledger.record_death()
+    for number, event in enumerate([*batch, batch[0]]):
+        ledger.see(0, number, event)
+    ledger.account(0, 3)
+    assert set(ledger.broken) == {"half_a_batch"}
+
+
 def test_an_acknowledged_event_that_is_missing_is_lost() -> None:
     ledger, _ = _filled()
     ledger.acknowledge(ledger.take(1, 1))
