@@ -64,6 +64,14 @@ def done(broker: Serving, *arguments: str | Path) -> str:
     return ended.stdout
 
 
+def wait_for_a_sealed_segment(broker: Serving) -> None:
+    """Read the hub until the broker reads from a segment.
+
+    The sealer writes the file of a segment before the broker hears of it; until then the journal answers a read.
+    """
+    wait_until(lambda: done(broker, "hub", "read", "telemetry", "--json") and has_pyarrow(broker))
+
+
 def exchange_messages(broker: Serving) -> None:
     """Through a queue, and through a topic with a subscription."""
     done(broker, "queue", "create", "orders")
@@ -102,15 +110,14 @@ def test_the_broker_seals_its_own_hub_in_another_process(tmp_path: Path) -> None
 
 
 def test_a_hub_loads_pyarrow_with_the_first_read_of_a_sealed_segment(tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    with serving(data, "--dev", "--no-operations", prelude=_SMALL_SEGMENTS) as broker:
+    with serving(tmp_path / "data", "--dev", "--no-operations", prelude=_SMALL_SEGMENTS) as broker:
         done(broker, "hub", "create", "telemetry", "--partitions", "1")
         assert not has_pyarrow(broker)
         for number in range(4):
             done(broker, "hub", "send", "telemetry", str(number))
-        wait_until(lambda: list((data / "hubs").glob("*/*/*.arrow")))
+        assert not has_pyarrow(broker)
+        wait_for_a_sealed_segment(broker)
         assert len(done(broker, "hub", "read", "telemetry", "--json").splitlines()) == 4
-        assert has_pyarrow(broker)
 
 
 # --- where it cannot be imported ------------------------------------------------------------------------------------
@@ -160,7 +167,7 @@ def test_hubs_that_exist_are_kept_without_pyarrow_and_what_is_sealed_is_refused_
     with serving(data, *options, prelude=_SMALL_SEGMENTS) as broker:
         done(broker, "hub", "send", "telemetry", "first")
         done(broker, "hub", "send", "telemetry", "second")
-        wait_until(lambda: list((data / "hubs").glob("*/*/*.arrow")))
+        wait_for_a_sealed_segment(broker)
         at_ms = ManagementClient(address(broker)).request("GET", partitions)["partitions"][0]["last_enqueued_at_ms"]
         assert broker.stop()[0] == 0
     with serving(data, *options, prelude=_SMALL_SEGMENTS, PYTHONPATH=python_path) as broker:
