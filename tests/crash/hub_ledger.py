@@ -159,8 +159,11 @@ class HubLedger:
             for producer, numbers in self.acknowledged.items():
                 for number in sorted(numbers - self._stored[producer]):
                     self.break_promise("lost", f"event {number} of producer {producer}")
-        stored = sum([len(numbers) for numbers in self._stored.values()])
-        return {"acknowledged": self.acknowledged_count, "stored": stored}
+        return {
+            "acknowledged": self.acknowledged_count,
+            "stored": sum(self._accounted),
+            "stored_again": len(self._stored_again),
+        }
 
     def check_acknowledged(self, acknowledged: dict[int, set[int]]) -> None:
         """What was acknowledged before a crash is there after it."""

@@ -183,6 +183,7 @@ class HubCrashTest:
             "longest_start_s": round(self.mortal.longest_start_s, 2),
             "acknowledged_events": acknowledged,
             "stored_events": figures["stored"],
+            "stored_again_by_the_sdk": figures["stored_again"],
             "batches_by_the_sdk": self.sdk_batches,
             "followed_events": sum([one.following for one in self.workers if isinstance(one, Follower)]),
             "reads": self.reads,
