@@ -86,7 +86,7 @@ def tours(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tour]:
         )
 
 
-@mission("M1", "M2", "M3", "M6", "M17")
+@mission("M1", "M2", "M3", "M6", "M17", "M34")
 @pytest.mark.timeout(TOUR_LIMIT_S + 60)
 @pytest.mark.parametrize("feature", FEATURES_OF_QUEUES)
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -94,7 +94,7 @@ def test_the_javascript_sdk_finds_that(transport: str, feature: str, tours: dict
     tours[transport].judge(feature)
 
 
-@mission("M7", "M8", "M17")
+@mission("M7", "M8", "M17", "M34")
 @pytest.mark.timeout(TOUR_LIMIT_S + 60)
 @pytest.mark.parametrize("feature", FEATURES_OF_TOPICS)
 @pytest.mark.parametrize("transport", TRANSPORTS)

@@ -84,7 +84,7 @@ def tours(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     tours.end()
 
 
-@mission("M1", "M2", "M3", "M6", "M17")
+@mission("M1", "M2", "M3", "M6", "M17", "M34")
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("kind", SCRIPTS)
 def test_the_tour_sees_what_it_expects(tours: Tours, kind: str, transport: str) -> None:

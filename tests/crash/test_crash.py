@@ -14,7 +14,7 @@ from tests.markers import mission
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@mission("M1", "M2", "M3", "M7", "M15")
+@mission("M1", "M2", "M3", "M7", "M15", "M36")
 # Half a minute where nothing else runs; the limits of the program itself are minutes.
 @pytest.mark.timeout(900)
 def test_a_broker_that_is_killed_loses_nothing_it_acknowledged_and_brings_nothing_back() -> None:

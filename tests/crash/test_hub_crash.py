@@ -14,7 +14,7 @@ from tests.markers import mission
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@mission("M10", "M15")
+@mission("M10", "M15", "M36")
 # Half a minute where nothing else runs; the limits of the program itself are minutes.
 @pytest.mark.timeout(900)
 def test_a_broker_that_is_killed_while_it_ingests_loses_no_event_and_leaves_no_gap() -> None:

@@ -23,6 +23,7 @@ from tandem.limits import MAX_FRAME_SIZE_BEFORE_OPEN_BYTES
 from tests.fuzz.mutate import Mutator
 from tests.fuzz.targets import MAX_INPUT_BYTES, TARGETS
 from tests.fuzz.worker import corpus_of
+from tests.markers import mission
 
 # Bytes allocated per byte decoded. The dearest value is the empty symbol within an array: one byte, and an object of
 # 97 bytes with 16 for its place in the list while that grows.
@@ -85,6 +86,7 @@ def test_decoding_takes_memory_in_proportion_to_the_bytes_at_hand(name: str) -> 
     assert peak_of(lambda: decode_all(data)) <= DECODED_PER_BYTE * len(data)
 
 
+@mission("M37")
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("target", TARGETS)
 def test_inputs_of_a_fuzzer_leave_nothing_behind_and_cost_a_bounded_amount_each(target: str) -> None:
@@ -109,6 +111,7 @@ def test_inputs_of_a_fuzzer_leave_nothing_behind_and_cost_a_bounded_amount_each(
     assert left < 50_000
 
 
+@mission("M37")
 def test_a_stranger_is_held_to_one_small_frame_however_it_is_cut() -> None:
     data = SASL_HEADER + struct.pack(">IBBH", MAX_FRAME_SIZE_BEFORE_OPEN_BYTES, 2, 1, 0) + bytes(8_183)
     pieces = [data[offset : offset + 2] for offset in range(0, len(data), 2)]

@@ -17,6 +17,7 @@ from tests.fuzz.mutate import Mutator
 from tests.fuzz.promises import BrokenPromise, Written
 from tests.fuzz.targets import MAX_INPUT_BYTES, TARGETS
 from tests.fuzz.worker import Run, corpus_of
+from tests.markers import mission
 
 # About two seconds each.
 INPUTS: Final = {
@@ -32,6 +33,7 @@ INPUTS: Final = {
 FILES: Final = [(target, path) for target in TARGETS for path in corpus_of(target)]
 
 
+@mission("M37")
 @pytest.mark.parametrize("target, path", FILES, ids=[f"{target}-{path.name}" for target, path in FILES])
 def test_an_input_of_the_corpus_breaks_no_promise(target: str, path: Path) -> None:
     TARGETS[target](path.read_bytes())

@@ -18,6 +18,7 @@ from typing import Final
 import pytest
 
 from tandem._form import PURE_VARIABLE, is_pure_requested
+from tests.markers import mission
 from tools.compile_core import OBJECTS_VARIABLE, shared_objects
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -107,6 +108,7 @@ def install_and_serve(artefact: Path, folder: Path, environment: Mapping[str, st
     return run([python, "-c", PROGRAM], folder)
 
 
+@mission("M33")
 def test_the_wheel_of_a_machine_with_a_c_compiler_is_compiled_and_serves(
     compiled: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -115,6 +117,7 @@ def test_the_wheel_of_a_machine_with_a_c_compiler_is_compiled_and_serves(
     assert install_and_serve(wheel, tmp_path, {}).split(maxsplit=1) == ["compiled", "a table, four chairs 0\n"]
 
 
+@mission("M33")
 def test_the_wheel_of_a_machine_without_one_is_for_every_platform_and_serves(
     pure: tuple[Path, Path], tmp_path: Path
 ) -> None:
@@ -123,6 +126,7 @@ def test_the_wheel_of_a_machine_without_one_is_for_every_platform_and_serves(
     assert install_and_serve(wheel, tmp_path, {}).split(maxsplit=1) == ["interpreted", "a table, four chairs 0\n"]
 
 
+@mission("M33")
 def test_the_sdist_installs_and_serves(pure: tuple[Path, Path], tmp_path: Path) -> None:
     sdist, _ = pure
     output = install_and_serve(sdist, tmp_path, {"CC": "no-such-compiler"})
