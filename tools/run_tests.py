@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import fcntl
 import json
 import os
 import secrets
@@ -26,6 +27,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Any, Final, TextIO
 
 from tools.test_record import RECORD_VARIABLE
@@ -296,6 +298,24 @@ def run_groups(groups: Sequence[Group], seed: int, lanes: int, display: Display)
     return runs
 
 
+@contextlib.contextmanager
+def only_run(logs: Path) -> Iterator[None]:
+    """Hold the logs for one run: a second one in the same clone would overwrite the records of the first."""
+    with (logs / "lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SystemExit(
+                f"another run of the tests writes to {logs.resolve()}: wait for its end, or use another clone"
+            ) from None
+        yield
+
+
+def interrupt(number: int, _frame: FrameType | None) -> None:
+    """Stop the groups, whichever signal asks for it. Shells start background jobs with SIGINT ignored."""
+    raise KeyboardInterrupt(number)
+
+
 def _tail(path: Path, lines: int = 40) -> str:
     return "\n".join(path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
 
@@ -320,10 +340,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     LOGS.mkdir(parents=True, exist_ok=True)
     groups = QUICK_GROUPS if options.quick else [g for g in GROUPS if not options.group or g.name in options.group]
     seed = secrets.randbelow(2**32) if options.seed is None else options.seed
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
     display = Display(sys.stdout)
     display.line(f"{len(groups)} groups of tests, {min(options.lanes, len(groups))} at a time, seed {seed}")
     started_at = time.monotonic()
-    runs = run_groups(groups, seed, options.lanes, display)
+    with only_run(LOGS):
+        runs = run_groups(groups, seed, options.lanes, display)
     display.summary(runs, time.monotonic() - started_at)
     return 1 if any(run.failures for run in runs) else 0
 
@@ -331,5 +354,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
 if __name__ == "__main__":
     try:
         raise SystemExit(main())
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
+    except KeyboardInterrupt as stopped:
+        raise SystemExit(128 + stopped.args[0]) from None

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.patience import wait_until
 from tools import run_tests
 from tools.run_tests import CORE_TESTS, GROUPS, QUICK_GROUPS, Display, Group, Run, run_groups
 
@@ -97,6 +99,67 @@ def test_groups_run_in_lanes_and_are_reported_in_their_order(suite: Path) -> Non
     runs, output = finished(*(Group(name, ("test_other.py",)) for name in ("first", "second", "third")))
     assert [run.group.name for run in runs] == ["first", "second", "third"]
     assert output.splitlines()[-1] == "3 passed, 0 failed, 0 skipped"
+
+
+# A test that says who runs it, and does not end by itself.
+ENDLESS_SUITE = """
+import os, pathlib, time
+
+def test_that_does_not_end():
+    pathlib.Path("pid.tmp").write_text(str(os.getpid()))
+    pathlib.Path("pid.tmp").rename("pid")
+    time.sleep(3_600)
+"""
+# The runner as `make test` starts it, for the suite of the current folder.
+RUNNER = """
+import sys
+from pathlib import Path
+import tools.run_tests as run_tests
+run_tests.ROOT = Path.cwd()
+run_tests.GROUPS = (run_tests.Group("endless", ("test_sample.py",)),)
+try:
+    sys.exit(run_tests.main([]))
+except KeyboardInterrupt as stopped:
+    sys.exit(128 + stopped.args[0])
+"""
+
+
+def is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def start_endless(suite: Path) -> tuple[subprocess.Popen[str], int]:
+    """Start the runner as a shell starts a background job, with SIGINT ignored. Return it and the pid of its pytest."""
+    (suite / "test_sample.py").write_text(ENDLESS_SUITE)
+    runner = subprocess.Popen(
+        ["sh", "-c", 'trap "" INT; exec "$0" -c "$1"', sys.executable, RUNNER],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    wait_until((suite / "pid").exists)
+    return runner, int((suite / "pid").read_text())
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
+def test_a_signal_stops_the_tests_as_well(suite: Path, number: signal.Signals) -> None:
+    runner, pytest_pid = start_endless(suite)
+    runner.send_signal(number)
+    _, errors = runner.communicate()
+    assert runner.returncode == 128 + number, errors
+    assert not is_running(pytest_pid)
+
+
+def test_a_second_run_in_the_same_clone_is_refused(suite: Path) -> None:
+    runner, pytest_pid = start_endless(suite)
+    second = subprocess.run([sys.executable, "-c", RUNNER], capture_output=True, text=True, check=False)
+    assert second.returncode == 1
+    assert f"another run of the tests writes to {suite / 'build' / 'test'}" in second.stderr
+    assert is_running(pytest_pid)
+    runner.terminate()
+    runner.communicate()
 
 
 def test_every_folder_of_tests_is_in_exactly_one_group() -> None:
