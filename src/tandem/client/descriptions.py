@@ -1,4 +1,4 @@
-"""Queues, topics, subscriptions and rules as they are described to and by the service.
+"""Queues, topics, subscriptions, rules, event hubs and consumer groups, as they are described to and by the service.
 
 Each property of a description says which element of the service's XML it is. Those that only the service knows, such as
 counts and times, are filled in by `get` and are not written.
@@ -18,7 +18,9 @@ from tandem.rules import Filter, SqlAction, TrueFilter
 __all__ = [
     "DEFAULT_RULE_NAME",
     "NEVER",
+    "ConsumerGroupDescription",
     "EntityStatus",
+    "EventHubDescription",
     "Kind",
     "QueueDescription",
     "RuleDescription",
@@ -75,19 +77,25 @@ def element_of(field: dataclasses.Field[Any]) -> tuple[str, Kind, bool] | None:
 
 
 @dataclass(kw_only=True)
-class _Told:
-    """What the service says about every entity."""
+class _Entity:
+    """The facts that the service reports about every entity."""
 
     created_at: datetime | None = _told("CreatedAt", Kind.MOMENT)
     updated_at: datetime | None = _told("UpdatedAt", Kind.MOMENT)
+    # The rules and keys of the entity as XML. They come back unchanged when something else is updated.
+    authorization_rules_xml: str | None = dataclasses.field(default=None, repr=False, compare=False)
+
+
+@dataclass(kw_only=True)
+class _Told(_Entity):
+    """The facts that the service reports about entities that hold messages."""
+
     accessed_at: datetime | None = _told("AccessedAt", Kind.MOMENT)
     active_message_count: int | None = _told("ActiveMessageCount", Kind.COUNT)
     dead_letter_message_count: int | None = _told("DeadLetterMessageCount", Kind.COUNT)
     scheduled_message_count: int | None = _told("ScheduledMessageCount", Kind.COUNT)
     transfer_message_count: int | None = _told("TransferMessageCount", Kind.COUNT)
     transfer_dead_letter_message_count: int | None = _told("TransferDeadLetterMessageCount", Kind.COUNT)
-    # The rules and keys of the entity as XML: what is got must come back unchanged when something else is updated.
-    authorization_rules_xml: str | None = dataclasses.field(default=None, repr=False, compare=False)
 
 
 @dataclass
@@ -170,3 +178,27 @@ class RuleDescription:
     filter: Filter = dataclasses.field(default_factory=TrueFilter)
     action: SqlAction | None = None
     created_at: datetime | None = dataclasses.field(default=None, compare=False)
+
+
+@dataclass
+class EventHubDescription(_Entity):
+    """An event hub.
+
+    `message_retention_in_days` of a hub that was read is None if events stay until the hub is full, which only Tandem
+    offers; written as None it leaves the retention as it is. `partition_count` cannot be changed later.
+    """
+
+    path: str
+    message_retention_in_days: int | None = _set("MessageRetentionInDays", Kind.NUMBER, 7)
+    status: EntityStatus = _set("Status", Kind.STATUS, EntityStatus.ACTIVE)
+    user_metadata: str | None = _set("UserMetadata", Kind.TEXT)
+    partition_count: int = _set("PartitionCount", Kind.NUMBER, 16)
+    size_in_bytes: int | None = _told("SizeInBytes", Kind.NUMBER)
+
+
+@dataclass
+class ConsumerGroupDescription(_Entity):
+    """A consumer group of an event hub: a view of its own on the events, with its own readers."""
+
+    event_hub_path: str
+    name: str

@@ -53,6 +53,9 @@ class TokenProvider(abc.ABC):
             raise UsageError(f"lifetime_s is {lifetime_s}; a token must be good for at least a second")
         return _KeyTokenProvider(rule_name, key, lifetime_s)
 
+    # The name that the .NET library has for it, so that code translates line by line.
+    create_shared_access_signature_token_provider = create_shared_access_signature
+
     @staticmethod
     def create_from_token(token: str) -> TokenProvider:
         """Always this token, which somebody else has made. It cannot be renewed."""
