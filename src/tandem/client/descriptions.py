@@ -1,7 +1,7 @@
 """Queues, topics, subscriptions, rules, event hubs and consumer groups, as they are described to and by the service.
 
-Each property of a description says which element of the service's XML it is. Those that only the service knows, such as
-counts and times, are filled in by `get` and are not written.
+Each property of a description names its element in the service's XML. Properties that only the service knows, such as
+counts and times, are filled in when an entity is read, and are never written.
 """
 
 # ruff: noqa: RUF009 - the calls in the defaults are dataclasses.field with a name and a kind, made anew for each class
@@ -32,12 +32,12 @@ __all__ = [
 # The rule that a subscription starts with.
 DEFAULT_RULE_NAME: Final = "$Default"
 
-# What stands for "for ever" where a duration is asked for.
+# Stands for "no end" where a duration is expected.
 NEVER: Final = timedelta.max
 
 
 class EntityStatus(enum.Enum):
-    """What an entity does at the moment."""
+    """The operations that an entity accepts at the moment."""
 
     ACTIVE = "Active"
     DISABLED = "Disabled"
@@ -46,7 +46,7 @@ class EntityStatus(enum.Enum):
 
 
 class Kind(enum.Enum):
-    """How a property is written."""
+    """The form in which a property is written."""
 
     DURATION = "duration"
     BOOLEAN = "boolean"
@@ -65,13 +65,13 @@ def _set(element: str, kind: Kind, default: object = None) -> Any:
 
 
 def _told(element: str, kind: Kind) -> Any:
-    """A property that the service tells. Two descriptions that differ only in these say the same."""
+    """A property that the service reports. Descriptions that differ only in these are equal."""
     metadata = {"element": element, "kind": kind, "is_written": False}
     return dataclasses.field(default=None, metadata=metadata, compare=False, repr=False)
 
 
 def element_of(field: dataclasses.Field[Any]) -> tuple[str, Kind, bool] | None:
-    """The element a property is written as, how, and whether it is; None for those that are no element."""
+    """Return the element of a property, its form, and whether it is written; None for a property without an element."""
     metadata = field.metadata
     return (metadata["element"], metadata["kind"], metadata["is_written"]) if metadata else None
 
@@ -100,7 +100,7 @@ class _Told(_Entity):
 
 @dataclass
 class QueueDescription(_Told):
-    """A queue. What is not given is as the service has it by default."""
+    """A queue. Properties that are left out have the defaults of the service."""
 
     path: str
     lock_duration: timedelta = _set("LockDuration", Kind.DURATION, timedelta(minutes=1))
