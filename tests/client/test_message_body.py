@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tandem.amqp.message import encode_message
-from tandem.client import BrokeredMessage
+from tandem.client import BrokeredMessage, EventData
 from tandem.errors import UsageError
 from tests.markers import mission
 
@@ -97,3 +97,17 @@ def test_a_body_of_another_type_is_an_error_that_names_the_message_and_the_reaso
 ) -> None:
     with pytest.raises(UsageError, match=rf"the body of BrokeredMessage\(.*{reason}"):
         message.get_body(kind)
+
+
+@pytest.mark.parametrize("kind", [BrokeredMessage, EventData])
+@pytest.mark.parametrize("body", [{"item": "lamp"}, None, 5, bytearray(b"raw")])
+def test_a_body_that_is_neither_bytes_nor_text_is_refused_when_it_is_passed(kind: Any, body: object) -> None:
+    with pytest.raises(UsageError, match=rf"body is a {type(body).__name__}; it must be bytes or str"):
+        kind(body)
+
+
+def test_a_body_that_is_neither_bytes_nor_text_is_refused_when_it_is_set() -> None:
+    message: Any = BrokeredMessage("kept")
+    with pytest.raises(UsageError, match="body is a dict"):
+        message.body = {"item": "lamp"}
+    assert message.body == b"kept"

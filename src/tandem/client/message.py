@@ -15,7 +15,7 @@ from tandem.amqp import Message
 from tandem.amqp.message import BodyKind, Header, MessageId, Properties, encode_message
 from tandem.amqp.sections import FOOTER
 from tandem.amqp.types import Timestamp
-from tandem.client.message_body import Body, read_body
+from tandem.client.message_body import Body, read_body, written_body
 from tandem.errors import EncodeError, UsageError
 from tandem.rules.values import TimeSpan, amqp_value
 
@@ -127,7 +127,7 @@ class BrokeredMessage:
         self._delivery: object = None
         self._lock_token: uuid.UUID | None = None
         # None is the body of the source.
-        self._body: bytes | None = body.encode() if isinstance(body, str) else body
+        self._body: bytes | None = written_body(body)
         self._header: Header | None = None
         self._annotations: dict[str, object] | None = {}
         self._application_properties: dict[str, object] | None = dict(properties) if properties else {}
@@ -193,7 +193,7 @@ class BrokeredMessage:
 
     @body.setter
     def body(self, body: bytes | str) -> None:
-        self._body = body.encode() if isinstance(body, str) else body
+        self._body = written_body(body)
 
     @overload
     def get_body(self) -> bytes: ...

@@ -1,4 +1,4 @@
-"""The body of a message as a Python type, as `GetBody<T>` of the .NET library returns it."""
+"""Bodies of messages and events: from what a program passes, and as the type that it asks for."""
 
 from __future__ import annotations
 
@@ -8,9 +8,21 @@ import msgspec
 
 from tandem.errors import UsageError
 
-__all__ = ["Body", "read_body"]
+__all__ = ["Body", "read_body", "written_body"]
 
 Body = TypeVar("Body")
+
+
+def written_body(body: object) -> bytes:
+    """Return the bytes of a body that a program passes: bytes as they are, a text in UTF-8."""
+    if isinstance(body, bytes):
+        return body
+    if isinstance(body, str):
+        return body.encode()
+    raise UsageError(
+        f"body is a {type(body).__name__}; it must be bytes or str: pass json.dumps(...) of a dict or a list, which "
+        "get_body reads again, and bytes(...) of a bytearray"
+    )
 
 
 def read_body(value: object, kind: type[Body], message: object) -> Body:
