@@ -26,6 +26,9 @@ TARGET: Final = SOURCE / "tandem" / "client" / "sync.py"
 # A method whose docstring says so is not for programs.
 INSIDE: Final = "For the inside of this library."
 
+# The decorator of a further signature of the same method.
+OVERLOAD: Final = "overload"
+
 # Classes that programs make themselves; the others are made by a factory, and have no constructor to be called.
 CONSTRUCTED: Final = {"BrokeredMessage", "NamespaceManager"}
 
@@ -77,16 +80,31 @@ def read_module(name: str) -> Module:
     return module
 
 
-def exports() -> dict[str, tuple[str, str]]:
-    """The names of the package, and where each comes from."""
+def package_body() -> list[ast.stmt]:
+    """Return the statements of the package's `__init__`."""
     package = SOURCE.joinpath(*PACKAGE.split("."), "__init__.py")
+    return ast.parse(package.read_text(encoding="utf-8")).body
+
+
+def exports() -> dict[str, tuple[str, str]]:
+    """Return the names of the package, and where each comes from."""
     return {
         alias.asname or alias.name: (node.module, alias.name)
-        for node in ast.parse(package.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.ImportFrom) and node.module is not None
+        for node in package_body()
+        if isinstance(node, ast.ImportFrom) and node.module is not None and node.module != "typing"
         if node.module.rpartition(".")[2] not in LEFT_OUT
         for alias in node.names
     }
+
+
+def lazy_names() -> tuple[str, list[str]]:
+    """Return the statement by which the package loads names when they are asked for, and these names.
+
+    The names are not twinned: what they stand for takes objects of both forms.
+    """
+    (statement,) = [node for node in package_body() if isinstance(node, ast.If)]
+    imports = [node for node in statement.body if isinstance(node, ast.ImportFrom)]
+    return ast.unparse(statement), [alias.name for node in imports for alias in node.names]
 
 
 class Generator:
@@ -141,13 +159,16 @@ class Generator:
         names = [name for name in self._exports if name in self._twins]
         classes = [self._class(name) for name in sorted(names, key=self._depth)]
         others = sorted(set(self._exports) - self._twins)
-        listed = ", ".join(f'"{name}"' for name in sorted(self._exports))
+        lazy_statement, lazy = lazy_names()
+        listed = ", ".join(f'"{name}"' for name in sorted([*self._exports, *lazy]))
+        self._imports.setdefault("typing", set()).add("TYPE_CHECKING")
         lines = [HEADER, "from __future__ import annotations\n", f"from {PACKAGE} import {', '.join(others)}"]
         for module, needed in sorted(self._imports.items()):
             lines.append(f"{f'from {module} ' if module else ''}import {', '.join(sorted(needed))}")
         lines += [
             f"import {PACKAGE} as asynchronous",
             f"from {PACKAGE}.blocking import mapped, optional, run",
+            f"\n{lazy_statement}",
             f"\n__all__ = [{listed}]\n",
         ]
         return "\n".join(lines) + "\n" + "\n\n".join(classes)
@@ -187,6 +208,8 @@ class Generator:
         is_async = isinstance(method, ast.AsyncFunctionDef)
         name = {"__aenter__": "__enter__", "__aexit__": "__exit__"}.get(method.name, method.name)
         decorators = [ast.unparse(decorator) for decorator in method.decorator_list]
+        if OVERLOAD in decorators:
+            self._imports.setdefault("typing", set()).add(OVERLOAD)
         lines = [f"    @{decorator}" for decorator in decorators]
         returns = "" if method.returns is None else f" -> {ast.unparse(method.returns)}"
         lines.append(f"    def {name}({ast.unparse(method.args)}){returns}:")
@@ -196,6 +219,9 @@ class Generator:
         return lines
 
     def _body(self, owner: str, method: Function, decorators: list[str], is_async: bool) -> list[str]:
+        if OVERLOAD in decorators:
+            # A signature for type checkers. The method that follows is the one that runs.
+            return ["..."]
         if method.name == "__aenter__":
             return ["run(self._twin.__aenter__())", "return self"]
         if "property" in decorators:

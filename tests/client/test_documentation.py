@@ -44,7 +44,6 @@ async def test_every_example_of_the_reference_prints_what_it_says(tmp_path: Path
             "key": KEY,
             "directory": tmp_path / "checkpoints",
         }
-        broker.create_hub("telemetry", partition_count=2)
         for source, expected in blocks:
             assert await run_block(source, names) == expected, source
 

@@ -57,6 +57,18 @@ def test_what_does_not_exist_is_not_found(admin: Admin) -> None:
         assert is_missing, (number, missing.value)
 
 
+@mission("M4", "M10")
+def test_an_event_hub_is_listed_neither_as_a_queue_nor_as_a_topic_and_keeps_its_name(
+    admin: Admin, broker: Broker
+) -> None:
+    hub = new_name("hub")
+    broker.create_hub(hub, partition_count=1)
+    assert hub not in [entity.name for entity in [*admin.list_queues(), *admin.list_topics()]]
+    for create in (admin.create_queue, admin.create_topic):
+        with pytest.raises(ResourceExistsError):
+            create(hub)
+
+
 @mission("M4")
 def test_an_update_of_what_does_not_exist_is_not_found(admin: Admin) -> None:
     topic = new_name("topic")

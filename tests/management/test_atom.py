@@ -318,6 +318,63 @@ async def test_a_subscription_whose_rule_cannot_be_is_not_made(http: Http) -> No
     assert list(http.broker.namespace.subscription("t", "s").rules) == ["r"]
 
 
+# --- event hubs -----------------------------------------------------------------------------------------------------
+
+HUB_ELEMENTS: Final = (
+    *("SizeInBytes", "MessageRetentionInDays", "AuthorizationRules", "Status", "UserMetadata", "CreatedAt"),
+    *("UpdatedAt", "PartitionCount", "EntityAvailabilityStatus", "PartitionIds"),
+)
+
+
+@mission("M4", "M10")
+async def test_a_hub_is_described_in_the_order_of_the_service(http: Http) -> None:
+    content = "<MessageRetentionInDays>2</MessageRetentionInDays><UserMetadata> a </UserMetadata>"
+    content += "<PartitionCount>3</PartitionCount>"
+    made = await put(http, "/telemetry", "EventHubDescription", content)
+    assert (made.status, made.headers["content-type"]) == (201, ENTRY)
+    assert elements(made, "EventHubDescription") == list(HUB_ELEMENTS)
+    assert value(made, "EventHubDescription", "UserMetadata") == " a "
+    ids = ET.fromstring(made.body).iter("{http://schemas.microsoft.com/2003/10/Serialization/Arrays}string")
+    assert [one.text for one in ids] == ["0", "1", "2"]
+    assert (await put(http, "/telemetry", "EventHubDescription")).status == 409
+    assert (await put(http, "/telemetry", "QueueDescription")).status == 409
+    assert (await put(http, "/telemetry", "QueueDescription", is_update=True)).status == 404
+    assert (await put(http, "/other", "EventHubDescription", is_update=True)).status == 404
+
+
+async def test_rules_of_a_hub_are_kept_unless_the_document_has_others(http: Http) -> None:
+    rule = (
+        "<AuthorizationRules><AuthorizationRule i:type='SharedAccessAuthorizationRule'><Rights>"
+        "<AccessRights>Send</AccessRights></Rights><KeyName>devices</KeyName></AuthorizationRule></AuthorizationRules>"
+    )
+    made = await put(http, "/telemetry", "EventHubDescription", rule)
+    key = ET.fromstring(made.body).findtext(f".//{SERVICE_BUS}PrimaryKey")
+    assert key
+    kept = await put(http, "/telemetry", "EventHubDescription", is_update=True)
+    assert ET.fromstring(kept.body).findtext(f".//{SERVICE_BUS}PrimaryKey") == key
+    cleared = await put(http, "/telemetry", "EventHubDescription", "<AuthorizationRules/>", is_update=True)
+    assert ET.fromstring(cleared.body).findtext(f".//{SERVICE_BUS}PrimaryKey") is None
+
+
+@mission("M10")
+async def test_the_lists_of_hubs_and_of_consumer_groups_come_in_pages(http: Http) -> None:
+    for name in ("a", "b", "c"):
+        assert (await put(http, f"/{name}", "EventHubDescription")).status == 201
+    page = await http.ask("GET", "/$Resources/EventHubs?$skip=1&$top=1")
+    assert page.headers["content-type"] == FEED
+    assert [one.text for one in ET.fromstring(page.body).iterfind(f"{ATOM}entry/{ATOM}title")] == ["b"]
+    assert (await put(http, "/a/consumergroups/one", "ConsumerGroupDescription")).status == 201
+    assert (await put(http, "/a/consumergroups/one", "ConsumerGroupDescription", is_update=True)).status == 200
+    assert (await put(http, "/a/consumergroups/two", "QueueDescription")).status == 400
+    groups = await http.ask("GET", "/a/ConsumerGroups")
+    assert [one.text for one in ET.fromstring(groups.body).iterfind(f"{ATOM}entry/{ATOM}title")] == ["$Default", "one"]
+    assert (await http.ask("GET", "/missing/consumergroups")).status == 404
+    assert (await http.ask("DELETE", "/a/consumergroups/one")).status == 200
+    assert (await http.ask("DELETE", "/a/consumergroups/one")).status == 404
+    assert (await http.ask("DELETE", "/a")).status == 200
+    assert (await http.ask("POST", "/b/consumergroups/one")).status == 405
+
+
 # --- parts ----------------------------------------------------------------------------------------------------------
 
 
@@ -329,6 +386,10 @@ async def test_a_subscription_whose_rule_cannot_be_is_not_made(http: Http) -> No
         ("/a%2Fb", UrlPath(Noun.ENTITY, "a/b")),
         ("/$resources/QUEUES", UrlPath(Noun.QUEUES)),
         ("/$Resources/Topics", UrlPath(Noun.TOPICS)),
+        ("/$resources/EventHubs", UrlPath(Noun.EVENT_HUBS)),
+        ("/$resources/others", UrlPath(Noun.NOTHING)),
+        ("/a/h/consumerGroups", UrlPath(Noun.CONSUMER_GROUPS, "a/h")),
+        ("/h/ConsumerGroups/$Default", UrlPath(Noun.CONSUMER_GROUP, "h", consumer_group="$Default")),
         ("/$NamespaceInfo", UrlPath(Noun.NAMESPACE)),
         ("/t/Subscriptions", UrlPath(Noun.SUBSCRIPTIONS, "t")),
         ("/a/t/subscriptions/s", UrlPath(Noun.SUBSCRIPTION, "a/t", "s")),

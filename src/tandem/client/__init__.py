@@ -9,9 +9,13 @@
 `tandem.client.sync` has the same names for programs without asyncio.
 """
 
+from typing import TYPE_CHECKING
+
 from tandem.client.descriptions import (
     NEVER,
+    ConsumerGroupDescription,
     EntityStatus,
+    EventHubDescription,
     QueueDescription,
     RuleDescription,
     SubscriptionDescription,
@@ -63,6 +67,7 @@ from tandem.client.queue_client import QueueClient
 from tandem.client.receiver import MessageReceiver, ReceiveMode
 from tandem.client.retry import NoRetry, RetryPolicy
 from tandem.client.sender import MessageSender
+from tandem.client.service_bus_environment import ServiceBusEnvironment
 from tandem.client.session import MessageSession
 from tandem.client.settings import MessagingFactorySettings
 from tandem.client.subscription_client import SubscriptionClient
@@ -73,6 +78,13 @@ from tandem.client.waiting import Waiting
 from tandem.rules import CorrelationFilter, FalseFilter, SqlFilter, TrueFilter
 from tandem.rules import SqlAction as SqlRuleAction
 
+if TYPE_CHECKING:
+    from tandem.pairing import PairedNamespaceOptions, SendAvailabilityPairedNamespaceOptions
+else:
+    from tandem.client import pairing_names
+
+    __getattr__ = pairing_names.load_pairing_name
+
 __all__ = [
     "DEFAULT_CONSUMER_GROUP",
     "NEVER",
@@ -80,12 +92,14 @@ __all__ = [
     "Checkpoint",
     "CheckpointStore",
     "CloseReason",
+    "ConsumerGroupDescription",
     "CorrelationFilter",
     "EntityStatus",
     "EventData",
     "EventHandler",
     "EventHubClient",
     "EventHubConsumer",
+    "EventHubDescription",
     "EventHubProducer",
     "EventHubProperties",
     "EventPosition",
@@ -112,6 +126,7 @@ __all__ = [
     "NoRetry",
     "OperationTimeoutError",
     "Ownership",
+    "PairedNamespaceOptions",
     "PartitionContext",
     "PartitionProperties",
     "QueueClient",
@@ -121,7 +136,9 @@ __all__ = [
     "ReceiverDisconnectedError",
     "RetryPolicy",
     "RuleDescription",
+    "SendAvailabilityPairedNamespaceOptions",
     "ServerBusyError",
+    "ServiceBusEnvironment",
     "SessionCannotBeLockedError",
     "SessionLockLostError",
     "SqlFilter",

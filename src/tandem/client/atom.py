@@ -12,7 +12,9 @@ from xml.etree import ElementTree
 
 from tandem.client.descriptions import (
     NEVER,
+    ConsumerGroupDescription,
     EntityStatus,
+    EventHubDescription,
     Kind,
     QueueDescription,
     SubscriptionDescription,
@@ -45,8 +47,10 @@ INSTANCE: Final = "http://www.w3.org/2001/XMLSchema-instance"
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
-Description = QueueDescription | TopicDescription | SubscriptionDescription
-Described = TypeVar("Described", QueueDescription, TopicDescription, SubscriptionDescription)
+Description = (
+    QueueDescription | TopicDescription | SubscriptionDescription | EventHubDescription | ConsumerGroupDescription
+)
+Described = TypeVar("Described", bound=Description)
 
 
 def parse_xml(data: bytes) -> ElementTree.Element:

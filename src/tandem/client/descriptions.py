@@ -1,7 +1,7 @@
-"""Queues, topics, subscriptions and rules as they are described to and by the service.
+"""Queues, topics, subscriptions, rules, event hubs and consumer groups, as they are described to and by the service.
 
-Each property of a description says which element of the service's XML it is. Those that only the service knows, such as
-counts and times, are filled in by `get` and are not written.
+Each property of a description names its element in the service's XML. Properties that only the service knows, such as
+counts and times, are filled in when an entity is read, and are never written.
 """
 
 # ruff: noqa: RUF009 - the calls in the defaults are dataclasses.field with a name and a kind, made anew for each class
@@ -18,7 +18,9 @@ from tandem.rules import Filter, SqlAction, TrueFilter
 __all__ = [
     "DEFAULT_RULE_NAME",
     "NEVER",
+    "ConsumerGroupDescription",
     "EntityStatus",
+    "EventHubDescription",
     "Kind",
     "QueueDescription",
     "RuleDescription",
@@ -30,12 +32,12 @@ __all__ = [
 # The rule that a subscription starts with.
 DEFAULT_RULE_NAME: Final = "$Default"
 
-# What stands for "for ever" where a duration is asked for.
+# Stands for "no end" where a duration is expected.
 NEVER: Final = timedelta.max
 
 
 class EntityStatus(enum.Enum):
-    """What an entity does at the moment."""
+    """The operations that an entity accepts at the moment."""
 
     ACTIVE = "Active"
     DISABLED = "Disabled"
@@ -44,7 +46,7 @@ class EntityStatus(enum.Enum):
 
 
 class Kind(enum.Enum):
-    """How a property is written."""
+    """The form in which a property is written."""
 
     DURATION = "duration"
     BOOLEAN = "boolean"
@@ -63,36 +65,42 @@ def _set(element: str, kind: Kind, default: object = None) -> Any:
 
 
 def _told(element: str, kind: Kind) -> Any:
-    """A property that the service tells. Two descriptions that differ only in these say the same."""
+    """A property that the service reports. Descriptions that differ only in these are equal."""
     metadata = {"element": element, "kind": kind, "is_written": False}
     return dataclasses.field(default=None, metadata=metadata, compare=False, repr=False)
 
 
 def element_of(field: dataclasses.Field[Any]) -> tuple[str, Kind, bool] | None:
-    """The element a property is written as, how, and whether it is; None for those that are no element."""
+    """Return the element of a property, its form, and whether it is written; None for a property without an element."""
     metadata = field.metadata
     return (metadata["element"], metadata["kind"], metadata["is_written"]) if metadata else None
 
 
 @dataclass(kw_only=True)
-class _Told:
-    """What the service says about every entity."""
+class _Entity:
+    """The facts that the service reports about every entity."""
 
     created_at: datetime | None = _told("CreatedAt", Kind.MOMENT)
     updated_at: datetime | None = _told("UpdatedAt", Kind.MOMENT)
+    # The rules and keys of the entity as XML. They come back unchanged when something else is updated.
+    authorization_rules_xml: str | None = dataclasses.field(default=None, repr=False, compare=False)
+
+
+@dataclass(kw_only=True)
+class _Told(_Entity):
+    """The facts that the service reports about entities that hold messages."""
+
     accessed_at: datetime | None = _told("AccessedAt", Kind.MOMENT)
     active_message_count: int | None = _told("ActiveMessageCount", Kind.COUNT)
     dead_letter_message_count: int | None = _told("DeadLetterMessageCount", Kind.COUNT)
     scheduled_message_count: int | None = _told("ScheduledMessageCount", Kind.COUNT)
     transfer_message_count: int | None = _told("TransferMessageCount", Kind.COUNT)
     transfer_dead_letter_message_count: int | None = _told("TransferDeadLetterMessageCount", Kind.COUNT)
-    # The rules and keys of the entity as XML: what is got must come back unchanged when something else is updated.
-    authorization_rules_xml: str | None = dataclasses.field(default=None, repr=False, compare=False)
 
 
 @dataclass
 class QueueDescription(_Told):
-    """A queue. What is not given is as the service has it by default."""
+    """A queue. Properties that are left out have the defaults of the service."""
 
     path: str
     lock_duration: timedelta = _set("LockDuration", Kind.DURATION, timedelta(minutes=1))
@@ -170,3 +178,27 @@ class RuleDescription:
     filter: Filter = dataclasses.field(default_factory=TrueFilter)
     action: SqlAction | None = None
     created_at: datetime | None = dataclasses.field(default=None, compare=False)
+
+
+@dataclass
+class EventHubDescription(_Entity):
+    """An event hub.
+
+    `message_retention_in_days` of a hub that was read is None if events stay until the hub is full, which only Tandem
+    offers; written as None it leaves the retention as it is. `partition_count` cannot be changed later.
+    """
+
+    path: str
+    message_retention_in_days: int | None = _set("MessageRetentionInDays", Kind.NUMBER, 7)
+    status: EntityStatus = _set("Status", Kind.STATUS, EntityStatus.ACTIVE)
+    user_metadata: str | None = _set("UserMetadata", Kind.TEXT)
+    partition_count: int = _set("PartitionCount", Kind.NUMBER, 16)
+    size_in_bytes: int | None = _told("SizeInBytes", Kind.NUMBER)
+
+
+@dataclass
+class ConsumerGroupDescription(_Entity):
+    """A consumer group of an event hub: a view of its own on the events, with its own readers."""
+
+    event_hub_path: str
+    name: str

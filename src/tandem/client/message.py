@@ -9,12 +9,13 @@ import enum
 import uuid
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, overload
 
 from tandem.amqp import Message
 from tandem.amqp.message import BodyKind, Header, MessageId, Properties, encode_message
 from tandem.amqp.sections import FOOTER
 from tandem.amqp.types import Timestamp
+from tandem.client.message_body import Body, read_body, written_body
 from tandem.errors import EncodeError, UsageError
 from tandem.rules.values import TimeSpan, amqp_value
 
@@ -126,7 +127,7 @@ class BrokeredMessage:
         self._delivery: object = None
         self._lock_token: uuid.UUID | None = None
         # None is the body of the source.
-        self._body: bytes | None = body.encode() if isinstance(body, str) else body
+        self._body: bytes | None = written_body(body)
         self._header: Header | None = None
         self._annotations: dict[str, object] | None = {}
         self._application_properties: dict[str, object] | None = dict(properties) if properties else {}
@@ -192,7 +193,22 @@ class BrokeredMessage:
 
     @body.setter
     def body(self, body: bytes | str) -> None:
-        self._body = body.encode() if isinstance(body, str) else body
+        self._body = written_body(body)
+
+    @overload
+    def get_body(self) -> bytes: ...
+
+    @overload
+    def get_body(self, kind: type[Body]) -> Body: ...
+
+    def get_body(self, kind: type[Body] | type[bytes] = bytes) -> Body | bytes:
+        """Return the body as a type: bytes, str, or whatever JSON can be read as.
+
+        `bytes` is the body as it is, `str` is UTF-8. Any other type is read from JSON and checked: `dict`, `list`,
+        `int`, `dict[str, int]`, a dataclass, a TypedDict, a `msgspec.Struct`. A body that another client wrote as an
+        AMQP value, such as a map, is converted to the type in the same way.
+        """
+        return read_body(self.value, kind, self)
 
     @property
     def value(self) -> object:

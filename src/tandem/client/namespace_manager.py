@@ -1,9 +1,9 @@
-"""Creating, reading, changing and deleting the entities of a namespace, through the service's management API."""
+"""Create, read, change and delete the entities of a namespace, through the service's management API."""
 
 from __future__ import annotations
 
 import ssl
-from typing import Final, TypeVar
+from typing import Final
 from urllib.parse import quote
 from xml.etree import ElementTree
 
@@ -18,6 +18,8 @@ from tandem.client.atom import (
 )
 from tandem.client.descriptions import (
     DEFAULT_RULE_NAME,
+    ConsumerGroupDescription,
+    EventHubDescription,
     QueueDescription,
     RuleDescription,
     SubscriptionDescription,
@@ -33,22 +35,31 @@ from tandem.client.rule_xml import read_rule, rule_element
 from tandem.client.service_address import ServiceAddress, parse_connection_string
 from tandem.client.settings import MessagingFactorySettings
 from tandem.client.token_provider import TokenProvider
+from tandem.errors import UsageError
 from tandem.rules import Filter
 
 __all__ = ["NamespaceManager"]
 
 _API_VERSION: Final = "2021-05"
 
-# Entities. What the service gives at once.
+# Entities in one page of a list, as many as the service returns at once.
 _PAGE_ENTITIES: Final = 100
 
-Described = TypeVar("Described")
+# The words for the descriptions of the service.
+_NOUNS: Final = {
+    "QueueDescription": "queue",
+    "TopicDescription": "topic",
+    "SubscriptionDescription": "subscription",
+    "RuleDescription": "rule",
+    "EventHubDescription": "event hub",
+    "ConsumerGroupDescription": "consumer group",
+}
 
 
 class NamespaceManager:
-    """Manages one namespace. It holds nothing open, and so needs no close.
+    """Manages one namespace. A manager holds no connection open, so it needs no close.
 
-    The token needs the right Manage on the namespace, or on the entity in question.
+    The token needs the right Manage on the namespace, or on the entity that is managed.
     """
 
     def __init__(
@@ -68,40 +79,40 @@ class NamespaceManager:
     def from_connection_string(
         cls, connection_string: str, settings: MessagingFactorySettings | None = None
     ) -> NamespaceManager:
-        """For the namespace and with the key that a connection string names."""
+        """Return a manager for the namespace and with the key that a connection string names."""
         parts = parse_connection_string(connection_string)
         return cls(parts.address, parts.token_provider, settings)
 
     @property
     def address(self) -> str:
-        """Where the namespace is."""
+        """The address of the namespace."""
         return str(self._address)
 
     # --- queues ---------------------------------------------------------------------------------------------
 
     async def create_queue(self, queue: str | QueueDescription) -> QueueDescription:
-        """Make a queue, from its path or from a description."""
+        """Create a queue, from its path or from a description."""
         description = QueueDescription(queue) if isinstance(queue, str) else queue
         return await self._put_queue(description, is_update=False)
 
     async def get_queue(self, path: str) -> QueueDescription:
-        """A queue as it is now, with its counts. MessagingEntityNotFoundError if there is none."""
+        """Return a queue as it is now, with its counts. MessagingEntityNotFoundError if there is none."""
         return _queue(*await self._get(path, "QueueDescription"))
 
     async def get_queues(self) -> list[QueueDescription]:
-        """All queues."""
+        """Return all queues."""
         return [_queue(*entry) for entry in await self._list("$Resources/queues")]
 
     async def update_queue(self, queue: QueueDescription) -> QueueDescription:
-        """Give a queue all the settings of a description, best of one that was just got."""
+        """Replace all settings of a queue by those of a description, preferably one that was just fetched."""
         return await self._put_queue(queue, is_update=True)
 
     async def delete_queue(self, path: str) -> None:
-        """Remove a queue and all messages in it."""
+        """Delete a queue and all messages in it."""
         await self._request("DELETE", path)
 
     async def queue_exists(self, path: str) -> bool:
-        """Whether there is a queue of that path."""
+        """Return whether there is a queue of that path."""
         return await self._exists(path, "QueueDescription")
 
     async def _put_queue(self, queue: QueueDescription, *, is_update: bool) -> QueueDescription:
@@ -110,28 +121,28 @@ class NamespaceManager:
     # --- topics ---------------------------------------------------------------------------------------------
 
     async def create_topic(self, topic: str | TopicDescription) -> TopicDescription:
-        """Make a topic, from its path or from a description."""
+        """Create a topic, from its path or from a description."""
         description = TopicDescription(topic) if isinstance(topic, str) else topic
         return await self._put_topic(description, is_update=False)
 
     async def get_topic(self, path: str) -> TopicDescription:
-        """A topic as it is now, with its counts. MessagingEntityNotFoundError if there is none."""
+        """Return a topic as it is now, with its counts. MessagingEntityNotFoundError if there is none."""
         return _topic(*await self._get(path, "TopicDescription"))
 
     async def get_topics(self) -> list[TopicDescription]:
-        """All topics."""
+        """Return all topics."""
         return [_topic(*entry) for entry in await self._list("$Resources/topics")]
 
     async def update_topic(self, topic: TopicDescription) -> TopicDescription:
-        """Give a topic all the settings of a description, best of one that was just got."""
+        """Replace all settings of a topic by those of a description, preferably one that was just fetched."""
         return await self._put_topic(topic, is_update=True)
 
     async def delete_topic(self, path: str) -> None:
-        """Remove a topic with its subscriptions and all messages in them."""
+        """Delete a topic with its subscriptions and all messages in them."""
         await self._request("DELETE", path)
 
     async def topic_exists(self, path: str) -> bool:
-        """Whether there is a topic of that path."""
+        """Return whether there is a topic of that path."""
         return await self._exists(path, "TopicDescription")
 
     async def _put_topic(self, topic: TopicDescription, *, is_update: bool) -> TopicDescription:
@@ -140,76 +151,140 @@ class NamespaceManager:
     # --- subscriptions --------------------------------------------------------------------------------------
 
     async def create_subscription(
-        self, subscription: SubscriptionDescription, rule: Filter | RuleDescription | None = None
+        self,
+        subscription: SubscriptionDescription | str,
+        name: str | Filter | RuleDescription | None = None,
+        rule: Filter | RuleDescription | None = None,
     ) -> SubscriptionDescription:
-        """Make a subscription. With a filter or a rule it gets what that selects, without one every message."""
-        element = description_element(subscription)
-        if rule is not None:
-            first = RuleDescription(DEFAULT_RULE_NAME, rule) if isinstance(rule, Filter) else rule
+        """Create a subscription, from a description or from the path of its topic and its name.
+
+        create_subscription(topic_path, name)                 it receives every message
+        create_subscription(topic_path, name, rule)           it receives what the filter or rule selects
+        create_subscription(description), create_subscription(description, rule)
+        """
+        description, first = _new_subscription(subscription, name, rule)
+        element = description_element(description)
+        if first is not None:
             insert_before(element, "MaxDeliveryCount", rule_element(first, "DefaultRuleDescription"))
-        path = _subscription_path(subscription.topic_path, subscription.name)
-        return _subscription(subscription.topic_path, *await self._put(path, element, is_update=False))
+        path = _subscription_path(description.topic_path, description.name)
+        return _subscription(description.topic_path, *await self._put(path, element, is_update=False))
 
     async def get_subscription(self, topic_path: str, name: str) -> SubscriptionDescription:
-        """A subscription as it is now, with its counts. MessagingEntityNotFoundError if there is none."""
+        """Return a subscription as it is now, with its counts. MessagingEntityNotFoundError if there is none."""
         entry = await self._get(_subscription_path(topic_path, name), "SubscriptionDescription")
         return _subscription(topic_path, *entry)
 
     async def get_subscriptions(self, topic_path: str) -> list[SubscriptionDescription]:
-        """All subscriptions of a topic."""
+        """Return all subscriptions of a topic."""
         entries = await self._list(f"{topic_path}/subscriptions")
         return [_subscription(topic_path, *entry) for entry in entries]
 
     async def update_subscription(self, subscription: SubscriptionDescription) -> SubscriptionDescription:
-        """Give a subscription all the settings of a description, best of one that was just got."""
+        """Replace all settings of a subscription by those of a description, preferably one that was just fetched."""
         path = _subscription_path(subscription.topic_path, subscription.name)
         entry = await self._put(path, description_element(subscription), is_update=True)
         return _subscription(subscription.topic_path, *entry)
 
     async def delete_subscription(self, topic_path: str, name: str) -> None:
-        """Remove a subscription and all messages in it."""
+        """Delete a subscription and all messages in it."""
         await self._request("DELETE", _subscription_path(topic_path, name))
 
     async def subscription_exists(self, topic_path: str, name: str) -> bool:
-        """Whether a topic has a subscription of that name."""
+        """Return whether a topic has a subscription of that name."""
         return await self._exists(_subscription_path(topic_path, name), "SubscriptionDescription")
 
     # --- rules ----------------------------------------------------------------------------------------------
 
     async def create_rule(self, topic_path: str, subscription: str, rule: RuleDescription) -> RuleDescription:
-        """Add a rule to a subscription: it gets what any of its rules selects."""
+        """Add a rule to a subscription, which receives the messages that any of its rules selects."""
         path = _rule_path(topic_path, subscription, rule.name)
         return read_rule(*await self._put(path, rule_element(rule), is_update=False))
 
     async def get_rule(self, topic_path: str, subscription: str, name: str) -> RuleDescription:
-        """A rule. MessagingEntityNotFoundError if there is none."""
+        """Return a rule. MessagingEntityNotFoundError if there is none."""
         return read_rule(*await self._get(_rule_path(topic_path, subscription, name), "RuleDescription"))
 
     async def get_rules(self, topic_path: str, subscription: str) -> list[RuleDescription]:
-        """All rules of a subscription."""
+        """Return all rules of a subscription."""
         path = f"{_subscription_path(topic_path, subscription)}/rules"
         return [read_rule(*entry) for entry in await self._list(path)]
 
     async def update_rule(self, topic_path: str, subscription: str, rule: RuleDescription) -> RuleDescription:
-        """Give a rule another filter and action."""
+        """Replace the filter and the action of a rule."""
         path = _rule_path(topic_path, subscription, rule.name)
         return read_rule(*await self._put(path, rule_element(rule), is_update=True))
 
     async def delete_rule(self, topic_path: str, subscription: str, name: str) -> None:
-        """Remove a rule."""
+        """Delete a rule."""
         await self._request("DELETE", _rule_path(topic_path, subscription, name))
 
     async def rule_exists(self, topic_path: str, subscription: str, name: str) -> bool:
-        """Whether a subscription has a rule of that name."""
+        """Return whether a subscription has a rule of that name."""
         return await self._exists(_rule_path(topic_path, subscription, name), "RuleDescription")
+
+    # --- event hubs -----------------------------------------------------------------------------------------
+
+    async def create_event_hub(self, event_hub: str | EventHubDescription) -> EventHubDescription:
+        """Create an event hub, from its path or from a description."""
+        description = EventHubDescription(event_hub) if isinstance(event_hub, str) else event_hub
+        return await self._put_event_hub(description, is_update=False)
+
+    async def get_event_hub(self, path: str) -> EventHubDescription:
+        """Return an event hub as it is now. MessagingEntityNotFoundError if there is none."""
+        return _event_hub(*await self._get(path, "EventHubDescription"))
+
+    async def get_event_hubs(self) -> list[EventHubDescription]:
+        """Return all event hubs, without the one in which a Tandem records its operations."""
+        return [_event_hub(*entry) for entry in await self._list("$Resources/eventhubs")]
+
+    async def update_event_hub(self, event_hub: EventHubDescription) -> EventHubDescription:
+        """Change the retention, the status and the metadata of an event hub to those of a description."""
+        return await self._put_event_hub(event_hub, is_update=True)
+
+    async def delete_event_hub(self, path: str) -> None:
+        """Delete an event hub with its events and its consumer groups."""
+        await self._request("DELETE", path)
+
+    async def event_hub_exists(self, path: str) -> bool:
+        """Return whether there is an event hub of that path."""
+        return await self._exists(path, "EventHubDescription")
+
+    async def _put_event_hub(self, event_hub: EventHubDescription, *, is_update: bool) -> EventHubDescription:
+        return _event_hub(*await self._put(event_hub.path, description_element(event_hub), is_update=is_update))
+
+    # --- consumer groups ------------------------------------------------------------------------------------
+
+    async def create_consumer_group(self, event_hub_path: str, name: str) -> ConsumerGroupDescription:
+        """Create a consumer group of an event hub."""
+        group = ConsumerGroupDescription(event_hub_path, name)
+        entry = await self._put(_group_path(event_hub_path, name), description_element(group), is_update=False)
+        return _consumer_group(event_hub_path, *entry)
+
+    async def get_consumer_group(self, event_hub_path: str, name: str) -> ConsumerGroupDescription:
+        """Return a consumer group. MessagingEntityNotFoundError if there is none."""
+        entry = await self._get(_group_path(event_hub_path, name), "ConsumerGroupDescription")
+        return _consumer_group(event_hub_path, *entry)
+
+    async def get_consumer_groups(self, event_hub_path: str) -> list[ConsumerGroupDescription]:
+        """Return all consumer groups of an event hub. Every hub has `$Default`."""
+        entries = await self._list(f"{event_hub_path}/consumergroups")
+        return [_consumer_group(event_hub_path, *entry) for entry in entries]
+
+    async def delete_consumer_group(self, event_hub_path: str, name: str) -> None:
+        """Delete a consumer group and disconnect its readers."""
+        await self._request("DELETE", _group_path(event_hub_path, name))
+
+    async def consumer_group_exists(self, event_hub_path: str, name: str) -> bool:
+        """Return whether an event hub has a consumer group of that name."""
+        return await self._exists(_group_path(event_hub_path, name), "ConsumerGroupDescription")
 
     # --- requests -------------------------------------------------------------------------------------------
 
     async def _get(self, path: str, kind: str) -> tuple[str, ElementTree.Element]:
-        """The entry at a path. An entity of another kind is not what was looked for, and so not there."""
+        """Return the entry at a path. An entity of another kind counts as missing."""
         entries = entries_of(parse_xml(await self._request("GET", path)))
         if not entries or not entries[0][1].tag.endswith(f"}}{kind}"):
-            raise MessagingEntityNotFoundError(f"there is no {kind.removesuffix('Description').lower()} '{path}'")
+            raise MessagingEntityNotFoundError(f"there is no {_NOUNS[kind]} '{path}'")
         return entries[0]
 
     async def _exists(self, path: str, kind: str) -> bool:
@@ -220,7 +295,7 @@ class NamespaceManager:
         return True
 
     async def _list(self, path: str) -> list[tuple[str, ElementTree.Element]]:
-        """All entries of a feed, a page at a time."""
+        """Return all entries of a feed, which is read page by page."""
         found: list[tuple[str, ElementTree.Element]] = []
         while True:
             query = f"&$skip={len(found)}&$top={_PAGE_ENTITIES}"
@@ -256,7 +331,7 @@ class NamespaceManager:
 async def _exchange(
     method: str, url: str, body: bytes | None, headers: dict[str, str], tls: ssl.SSLContext | None
 ) -> bytes:
-    """One request on a connection of its own: management is rare, and nothing stays open that somebody must close."""
+    """Make one request on its own connection: management is rare, and nothing stays open that needs a close."""
     import aiohttp
 
     try:
@@ -287,6 +362,33 @@ def _rule_path(topic_path: str, subscription: str, name: str) -> str:
     return f"{_subscription_path(topic_path, subscription)}/rules/{name}"
 
 
+def _group_path(event_hub_path: str, name: str) -> str:
+    return f"{event_hub_path}/consumergroups/{name}"
+
+
+def _new_subscription(
+    subscription: SubscriptionDescription | str,
+    name: str | Filter | RuleDescription | None,
+    rule: Filter | RuleDescription | None,
+) -> tuple[SubscriptionDescription, RuleDescription | None]:
+    """Return the description and the first rule that the arguments of `create_subscription` stand for."""
+    if isinstance(subscription, str):
+        if not isinstance(name, str):
+            raise UsageError(
+                f"the topic is {subscription!r} and the name of the subscription {name!r:.80}; pass both as strings, "
+                "or pass one SubscriptionDescription"
+            )
+        description = SubscriptionDescription(subscription, name)
+    else:
+        # A description names the subscription, so that the second argument is the rule.
+        if isinstance(name, str) or (name is not None and rule is not None):
+            raise UsageError(
+                f"the second argument is {name!r:.80}; after a SubscriptionDescription it must be a filter or a rule"
+            )
+        description, rule = subscription, rule if name is None else name
+    return description, RuleDescription(DEFAULT_RULE_NAME, rule) if isinstance(rule, Filter) else rule
+
+
 def _queue(title: str, element: ElementTree.Element) -> QueueDescription:
     return read_description(QueueDescription(title), element)
 
@@ -297,3 +399,12 @@ def _topic(title: str, element: ElementTree.Element) -> TopicDescription:
 
 def _subscription(topic_path: str, title: str, element: ElementTree.Element) -> SubscriptionDescription:
     return read_description(SubscriptionDescription(topic_path, title), element)
+
+
+def _event_hub(title: str, element: ElementTree.Element) -> EventHubDescription:
+    # A hub without a bound in time reports no retention.
+    return read_description(EventHubDescription(title, message_retention_in_days=None), element)
+
+
+def _consumer_group(event_hub_path: str, title: str, element: ElementTree.Element) -> ConsumerGroupDescription:
+    return read_description(ConsumerGroupDescription(event_hub_path, title), element)

@@ -15,16 +15,18 @@ import uuid
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self, overload
 
 import tandem.client as asynchronous
 from tandem.amqp.message import MessageId
 from tandem.client import (
     DEFAULT_CONSUMER_GROUP,
     NEVER,
+    ConsumerGroupDescription,
     CorrelationFilter,
     EntityStatus,
     EventData,
+    EventHubDescription,
     EventHubProperties,
     EventPosition,
     FalseFilter,
@@ -49,6 +51,7 @@ from tandem.client import (
     RetryPolicy,
     RuleDescription,
     ServerBusyError,
+    ServiceBusEnvironment,
     SessionCannotBeLockedError,
     SessionLockLostError,
     SqlFilter,
@@ -65,18 +68,28 @@ from tandem.client import (
 from tandem.client.blocking import mapped, optional, run
 from tandem.client.hubs.event_hub_consumer import DEFAULT_PREFETCH_COUNT
 from tandem.client.interception import Pairing
+from tandem.client.message_body import Body
 from tandem.client.service_address import ServiceAddress
 from tandem.rules import Filter
+
+if TYPE_CHECKING:
+    from tandem.pairing import PairedNamespaceOptions, SendAvailabilityPairedNamespaceOptions
+else:
+    from tandem.client import pairing_names
+
+    __getattr__ = pairing_names.load_pairing_name
 
 __all__ = [
     "DEFAULT_CONSUMER_GROUP",
     "NEVER",
     "BrokeredMessage",
+    "ConsumerGroupDescription",
     "CorrelationFilter",
     "EntityStatus",
     "EventData",
     "EventHubClient",
     "EventHubConsumer",
+    "EventHubDescription",
     "EventHubProducer",
     "EventHubProperties",
     "EventPosition",
@@ -99,6 +112,7 @@ __all__ = [
     "NamespaceManager",
     "NoRetry",
     "OperationTimeoutError",
+    "PairedNamespaceOptions",
     "PartitionProperties",
     "QueueClient",
     "QueueDescription",
@@ -107,7 +121,9 @@ __all__ = [
     "ReceiverDisconnectedError",
     "RetryPolicy",
     "RuleDescription",
+    "SendAvailabilityPairedNamespaceOptions",
     "ServerBusyError",
+    "ServiceBusEnvironment",
     "SessionCannotBeLockedError",
     "SessionLockLostError",
     "SqlFilter",
@@ -367,6 +383,21 @@ class BrokeredMessage:
     @body.setter
     def body(self, body: bytes | str) -> None:
         self._twin.body = body
+
+    @overload
+    def get_body(self) -> bytes: ...
+
+    @overload
+    def get_body(self, kind: type[Body]) -> Body: ...
+
+    def get_body(self, kind: type[Body] | type[bytes] = bytes) -> Body | bytes:
+        """Return the body as a type: bytes, str, or whatever JSON can be read as.
+
+        `bytes` is the body as it is, `str` is UTF-8. Any other type is read from JSON and checked: `dict`, `list`,
+        `int`, `dict[str, int]`, a dataclass, a TypedDict, a `msgspec.Struct`. A body that another client wrote as an
+        AMQP value, such as a map, is converted to the type in the same way.
+        """
+        return self._twin.get_body(kind)
 
     @property
     def value(self) -> object:
@@ -687,9 +718,9 @@ class MessagingFactory:
 
 
 class NamespaceManager:
-    """Manages one namespace. It holds nothing open, and so needs no close.
+    """Manages one namespace. A manager holds no connection open, so it needs no close.
 
-    The token needs the right Manage on the namespace, or on the entity in question.
+    The token needs the right Manage on the namespace, or on the entity that is managed.
     """
 
     _twin: asynchronous.NamespaceManager
@@ -712,111 +743,163 @@ class NamespaceManager:
     def from_connection_string(
         cls, connection_string: str, settings: MessagingFactorySettings | None = None
     ) -> NamespaceManager:
-        """For the namespace and with the key that a connection string names."""
+        """Return a manager for the namespace and with the key that a connection string names."""
         return NamespaceManager._of(asynchronous.NamespaceManager.from_connection_string(connection_string, settings))
 
     @property
     def address(self) -> str:
-        """Where the namespace is."""
+        """The address of the namespace."""
         return self._twin.address
 
     def create_queue(self, queue: str | QueueDescription) -> QueueDescription:
-        """Make a queue, from its path or from a description."""
+        """Create a queue, from its path or from a description."""
         return run(self._twin.create_queue(queue))
 
     def get_queue(self, path: str) -> QueueDescription:
-        """A queue as it is now, with its counts. MessagingEntityNotFoundError if there is none."""
+        """Return a queue as it is now, with its counts. MessagingEntityNotFoundError if there is none."""
         return run(self._twin.get_queue(path))
 
     def get_queues(self) -> list[QueueDescription]:
-        """All queues."""
+        """Return all queues."""
         return run(self._twin.get_queues())
 
     def update_queue(self, queue: QueueDescription) -> QueueDescription:
-        """Give a queue all the settings of a description, best of one that was just got."""
+        """Replace all settings of a queue by those of a description, preferably one that was just fetched."""
         return run(self._twin.update_queue(queue))
 
     def delete_queue(self, path: str) -> None:
-        """Remove a queue and all messages in it."""
+        """Delete a queue and all messages in it."""
         run(self._twin.delete_queue(path))
 
     def queue_exists(self, path: str) -> bool:
-        """Whether there is a queue of that path."""
+        """Return whether there is a queue of that path."""
         return run(self._twin.queue_exists(path))
 
     def create_topic(self, topic: str | TopicDescription) -> TopicDescription:
-        """Make a topic, from its path or from a description."""
+        """Create a topic, from its path or from a description."""
         return run(self._twin.create_topic(topic))
 
     def get_topic(self, path: str) -> TopicDescription:
-        """A topic as it is now, with its counts. MessagingEntityNotFoundError if there is none."""
+        """Return a topic as it is now, with its counts. MessagingEntityNotFoundError if there is none."""
         return run(self._twin.get_topic(path))
 
     def get_topics(self) -> list[TopicDescription]:
-        """All topics."""
+        """Return all topics."""
         return run(self._twin.get_topics())
 
     def update_topic(self, topic: TopicDescription) -> TopicDescription:
-        """Give a topic all the settings of a description, best of one that was just got."""
+        """Replace all settings of a topic by those of a description, preferably one that was just fetched."""
         return run(self._twin.update_topic(topic))
 
     def delete_topic(self, path: str) -> None:
-        """Remove a topic with its subscriptions and all messages in them."""
+        """Delete a topic with its subscriptions and all messages in them."""
         run(self._twin.delete_topic(path))
 
     def topic_exists(self, path: str) -> bool:
-        """Whether there is a topic of that path."""
+        """Return whether there is a topic of that path."""
         return run(self._twin.topic_exists(path))
 
     def create_subscription(
-        self, subscription: SubscriptionDescription, rule: Filter | RuleDescription | None = None
+        self,
+        subscription: SubscriptionDescription | str,
+        name: str | Filter | RuleDescription | None = None,
+        rule: Filter | RuleDescription | None = None,
     ) -> SubscriptionDescription:
-        """Make a subscription. With a filter or a rule it gets what that selects, without one every message."""
-        return run(self._twin.create_subscription(subscription, rule))
+        """Create a subscription, from a description or from the path of its topic and its name.
+
+        create_subscription(topic_path, name)                 it receives every message
+        create_subscription(topic_path, name, rule)           it receives what the filter or rule selects
+        create_subscription(description), create_subscription(description, rule)
+        """
+        return run(self._twin.create_subscription(subscription, name, rule))
 
     def get_subscription(self, topic_path: str, name: str) -> SubscriptionDescription:
-        """A subscription as it is now, with its counts. MessagingEntityNotFoundError if there is none."""
+        """Return a subscription as it is now, with its counts. MessagingEntityNotFoundError if there is none."""
         return run(self._twin.get_subscription(topic_path, name))
 
     def get_subscriptions(self, topic_path: str) -> list[SubscriptionDescription]:
-        """All subscriptions of a topic."""
+        """Return all subscriptions of a topic."""
         return run(self._twin.get_subscriptions(topic_path))
 
     def update_subscription(self, subscription: SubscriptionDescription) -> SubscriptionDescription:
-        """Give a subscription all the settings of a description, best of one that was just got."""
+        """Replace all settings of a subscription by those of a description, preferably one that was just fetched."""
         return run(self._twin.update_subscription(subscription))
 
     def delete_subscription(self, topic_path: str, name: str) -> None:
-        """Remove a subscription and all messages in it."""
+        """Delete a subscription and all messages in it."""
         run(self._twin.delete_subscription(topic_path, name))
 
     def subscription_exists(self, topic_path: str, name: str) -> bool:
-        """Whether a topic has a subscription of that name."""
+        """Return whether a topic has a subscription of that name."""
         return run(self._twin.subscription_exists(topic_path, name))
 
     def create_rule(self, topic_path: str, subscription: str, rule: RuleDescription) -> RuleDescription:
-        """Add a rule to a subscription: it gets what any of its rules selects."""
+        """Add a rule to a subscription, which receives the messages that any of its rules selects."""
         return run(self._twin.create_rule(topic_path, subscription, rule))
 
     def get_rule(self, topic_path: str, subscription: str, name: str) -> RuleDescription:
-        """A rule. MessagingEntityNotFoundError if there is none."""
+        """Return a rule. MessagingEntityNotFoundError if there is none."""
         return run(self._twin.get_rule(topic_path, subscription, name))
 
     def get_rules(self, topic_path: str, subscription: str) -> list[RuleDescription]:
-        """All rules of a subscription."""
+        """Return all rules of a subscription."""
         return run(self._twin.get_rules(topic_path, subscription))
 
     def update_rule(self, topic_path: str, subscription: str, rule: RuleDescription) -> RuleDescription:
-        """Give a rule another filter and action."""
+        """Replace the filter and the action of a rule."""
         return run(self._twin.update_rule(topic_path, subscription, rule))
 
     def delete_rule(self, topic_path: str, subscription: str, name: str) -> None:
-        """Remove a rule."""
+        """Delete a rule."""
         run(self._twin.delete_rule(topic_path, subscription, name))
 
     def rule_exists(self, topic_path: str, subscription: str, name: str) -> bool:
-        """Whether a subscription has a rule of that name."""
+        """Return whether a subscription has a rule of that name."""
         return run(self._twin.rule_exists(topic_path, subscription, name))
+
+    def create_event_hub(self, event_hub: str | EventHubDescription) -> EventHubDescription:
+        """Create an event hub, from its path or from a description."""
+        return run(self._twin.create_event_hub(event_hub))
+
+    def get_event_hub(self, path: str) -> EventHubDescription:
+        """Return an event hub as it is now. MessagingEntityNotFoundError if there is none."""
+        return run(self._twin.get_event_hub(path))
+
+    def get_event_hubs(self) -> list[EventHubDescription]:
+        """Return all event hubs, without the one in which a Tandem records its operations."""
+        return run(self._twin.get_event_hubs())
+
+    def update_event_hub(self, event_hub: EventHubDescription) -> EventHubDescription:
+        """Change the retention, the status and the metadata of an event hub to those of a description."""
+        return run(self._twin.update_event_hub(event_hub))
+
+    def delete_event_hub(self, path: str) -> None:
+        """Delete an event hub with its events and its consumer groups."""
+        run(self._twin.delete_event_hub(path))
+
+    def event_hub_exists(self, path: str) -> bool:
+        """Return whether there is an event hub of that path."""
+        return run(self._twin.event_hub_exists(path))
+
+    def create_consumer_group(self, event_hub_path: str, name: str) -> ConsumerGroupDescription:
+        """Create a consumer group of an event hub."""
+        return run(self._twin.create_consumer_group(event_hub_path, name))
+
+    def get_consumer_group(self, event_hub_path: str, name: str) -> ConsumerGroupDescription:
+        """Return a consumer group. MessagingEntityNotFoundError if there is none."""
+        return run(self._twin.get_consumer_group(event_hub_path, name))
+
+    def get_consumer_groups(self, event_hub_path: str) -> list[ConsumerGroupDescription]:
+        """Return all consumer groups of an event hub. Every hub has `$Default`."""
+        return run(self._twin.get_consumer_groups(event_hub_path))
+
+    def delete_consumer_group(self, event_hub_path: str, name: str) -> None:
+        """Delete a consumer group and disconnect its readers."""
+        run(self._twin.delete_consumer_group(event_hub_path, name))
+
+    def consumer_group_exists(self, event_hub_path: str, name: str) -> bool:
+        """Return whether an event hub has a consumer group of that name."""
+        return run(self._twin.consumer_group_exists(event_hub_path, name))
 
 
 class QueueClient:

@@ -1,4 +1,4 @@
-"""Where the tokens come from with which a client proves its rights."""
+"""Sources of the tokens with which a client proves its rights."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tandem.errors import UsageError
 
 __all__ = ["Token", "TokenProvider"]
 
-# Seconds. How long a token made from a key is good; it is renewed before. The official SDKs take an hour as well.
+# Seconds for which a token made from a key is valid; it is renewed before. The official SDKs use an hour as well.
 DEFAULT_TOKEN_LIFETIME_S: Final = 3_600
 
 _SAS_TYPE: Final = "servicebus.windows.net:sastoken"
@@ -31,31 +31,34 @@ class Token:
 
     @property
     def authorization(self) -> str:
-        """As the header of an HTTP request has it."""
+        """The token as the Authorization header of an HTTP request carries it."""
         return self.text if is_sas_token(self.text) else f"Bearer {self.text}"
 
 
 class TokenProvider(abc.ABC):
-    """Makes tokens. Subclass it for tokens from elsewhere, such as those of an identity provider."""
+    """Provides tokens. Subclass it for tokens from elsewhere, such as those of an identity provider."""
 
     @abc.abstractmethod
     async def get_token(self, audience: str, now_s: float) -> Token:
-        """A token for everything at or below the audience, a URI such as `sb://host/orders`."""
+        """Return a token for everything at or below the audience, a URI such as `sb://host/orders`."""
 
     @staticmethod
     def create_shared_access_signature(
         rule_name: str, key: str, lifetime_s: int = DEFAULT_TOKEN_LIFETIME_S
     ) -> TokenProvider:
-        """Tokens from the name and the key of a shared access rule."""
+        """Return a provider that makes tokens from the name and the key of a shared access rule."""
         if not rule_name or not key:
             raise UsageError("a shared access rule has a name and a key; one of them is empty")
         if lifetime_s < 1:
-            raise UsageError(f"lifetime_s is {lifetime_s}; a token must be good for at least a second")
+            raise UsageError(f"lifetime_s is {lifetime_s}; a token must be valid for at least a second")
         return _KeyTokenProvider(rule_name, key, lifetime_s)
+
+    # The name that the .NET library has for it, so that code translates line by line.
+    create_shared_access_signature_token_provider = create_shared_access_signature
 
     @staticmethod
     def create_from_token(token: str) -> TokenProvider:
-        """Always this token, which somebody else has made. It cannot be renewed."""
+        """Return a provider of one token that was made elsewhere. It cannot be renewed."""
         return _FixedTokenProvider(token)
 
 

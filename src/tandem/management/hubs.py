@@ -8,16 +8,24 @@ from typing import ClassVar, Final
 from aiohttp import web
 
 from tandem.arrow import require_arrow
-from tandem.engine.hubs.description import OPERATIONS_HUB, EventHubDescription
+from tandem.engine.hubs.description import DEFAULT_CONSUMER_GROUP, OPERATIONS_HUB, EventHubDescription
 from tandem.engine.hubs.hub import EventHub
 from tandem.engine.namespace import Namespace
-from tandem.errors import NotAllowed
+from tandem.errors import EntityAlreadyExists, NotAllowed
 from tandem.management.answers import json_answer
 from tandem.management.handlers import Fields, Handlers, Names
 from tandem.management.hub_fields import new_hub
 from tandem.management.requests import is_asked_for, read_page
 
-__all__ = ["HubHandlers", "incarnation_of", "own_hubs", "update_hub"]
+__all__ = [
+    "HubHandlers",
+    "add_consumer_group",
+    "delete_hub",
+    "incarnation_of",
+    "own_hubs",
+    "remove_consumer_group",
+    "update_hub",
+]
 
 # What users may choose about the hub that the broker itself fills.
 _CHOSEN_OF_OPERATIONS: Final = ("retention_ms", "retention_bytes", "consumer_groups")
@@ -58,9 +66,7 @@ class HubHandlers(Handlers[EventHub]):
         return entity
 
     def remove(self, namespace: Namespace, entity: EventHub) -> None:
-        if entity.name == OPERATIONS_HUB:
-            raise NotAllowed(f"'{entity.name}' cannot be deleted: the broker writes down in it what it does.")
-        namespace.hubs.delete(entity)
+        delete_hub(namespace, entity)
 
     def fields(self, entity: EventHub) -> Fields:
         """Without its partitions, of which there may be many: they have a path of their own."""
@@ -93,3 +99,27 @@ def update_hub(namespace: Namespace, hub: EventHub, fields: Fields) -> None:
                     f"{field} of '{hub.name}' cannot be changed; what can be is {', '.join(_CHOSEN_OF_OPERATIONS)}"
                 )
     namespace.hubs.update(hub, EventHubDescription.from_fields({**hub.description.to_fields(), **fields}))
+
+
+def delete_hub(namespace: Namespace, hub: EventHub) -> None:
+    """Delete a hub with its events."""
+    if hub.name == OPERATIONS_HUB:
+        raise NotAllowed(f"'{hub.name}' cannot be deleted: the broker writes down in it what it does.")
+    namespace.hubs.delete(hub)
+
+
+def add_consumer_group(namespace: Namespace, hub: EventHub, name: str) -> None:
+    """Add a consumer group to a hub; EntityAlreadyExists if the hub has it."""
+    if hub.description.find_group(name) is not None:
+        raise EntityAlreadyExists(f"The consumer group '{name}' of '{hub.name}' exists already.")
+    update_hub(namespace, hub, {"consumer_groups": [*hub.description.consumer_groups, name]})
+
+
+def remove_consumer_group(namespace: Namespace, hub: EventHub, name: str) -> str:
+    """Delete a consumer group and disconnect its readers. Return its name as the hub spells it."""
+    group = hub.consumer_group(name)
+    if group == DEFAULT_CONSUMER_GROUP:
+        raise NotAllowed(f"The consumer group '{group}' of '{hub.name}' cannot be deleted: every hub has it.")
+    others = [one for one in hub.description.consumer_groups if one != group]
+    update_hub(namespace, hub, {"consumer_groups": others})
+    return group

@@ -9,6 +9,7 @@ from typing import Final
 from tandem.amqp import Message
 from tandem.amqp.message import BodyKind, MessageId, Properties, encode_message
 from tandem.amqp.types import Timestamp
+from tandem.client.message_body import written_body
 from tandem.errors import UsageError
 
 __all__ = ["OFFSET", "PARTITION_KEY", "SEQUENCE_NUMBER", "EventData"]
@@ -34,7 +35,7 @@ class EventData:
         message_id: MessageId | None = None,
     ) -> None:
         self._source: Message | None = None
-        self._body: bytes | None = body.encode() if isinstance(body, str) else body
+        self._body: bytes | None = written_body(body)
         self._properties: dict[str, object] | None = dict(properties or {})
         self._annotations: dict[str, object] | None = {}
         self._system: Properties | None = None

@@ -2,6 +2,7 @@
 
 service        the handlers: which URL and verb does what
 paths          what a URL names
+hubs           event hubs and consumer groups as XML
 descriptions   queues, topics and subscriptions as XML, element by element
 rules          rules as XML, with values of every type
 namespaces     what is told of the namespace itself

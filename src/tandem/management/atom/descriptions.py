@@ -7,7 +7,7 @@ may be a whole answer that it got, with a few elements changed: those that canno
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 from urllib.parse import quote
 
@@ -26,10 +26,16 @@ from tandem.rules import CorrelationFilter
 __all__ = [
     "INSTANCE",
     "SERVICE_BUS",
+    "Read",
+    "authorization_rules_xml",
     "entity_xml",
     "in_elements",
+    "optional_text",
+    "read_authorization",
+    "read_properties",
     "read_queue",
     "read_subscription",
+    "read_text",
     "read_topic",
 ]
 
@@ -42,7 +48,7 @@ Fields = dict[str, object]
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
-def _read_text(text: str, _field: str) -> object:
+def read_text(text: str, _field: str) -> object:
     return text
 
 
@@ -54,26 +60,26 @@ def _read_address(text: str, field: str) -> object:
     return address.path
 
 
-_Read = Callable[[str, str], object]
+Read = Callable[[str, str], object]
 
 _VERBATIM: Final = "UserMetadata"
 
 # Element, property, and how its text is read.
-_SHARED: Final[Mapping[str, tuple[str, _Read]]] = {
+_SHARED: Final[Mapping[str, tuple[str, Read]]] = {
     "DefaultMessageTimeToLive": ("default_message_time_to_live_ms", read_duration_ms),
     "EnableBatchedOperations": ("enable_batched_operations", read_boolean),
-    "Status": ("status", _read_text),
+    "Status": ("status", read_text),
     "AutoDeleteOnIdle": ("auto_delete_on_idle_ms", read_duration_ms),
-    _VERBATIM: ("user_metadata", _read_text),
+    _VERBATIM: ("user_metadata", read_text),
 }
-_SENT_TO: Final[Mapping[str, tuple[str, _Read]]] = {
+_SENT_TO: Final[Mapping[str, tuple[str, Read]]] = {
     "MaxSizeInMegabytes": ("max_size_in_megabytes", read_number),
     "RequiresDuplicateDetection": ("requires_duplicate_detection", read_boolean),
     "DuplicateDetectionHistoryTimeWindow": ("duplicate_detection_history_time_window_ms", read_duration_ms),
     "EnablePartitioning": ("enable_partitioning", read_boolean),
     "MaxMessageSizeInKilobytes": ("max_message_size_in_kilobytes", read_number),
 }
-_RECEIVED_FROM: Final[Mapping[str, tuple[str, _Read]]] = {
+_RECEIVED_FROM: Final[Mapping[str, tuple[str, Read]]] = {
     "LockDuration": ("lock_duration_ms", read_duration_ms),
     "RequiresSession": ("requires_session", read_boolean),
     "DeadLetteringOnMessageExpiration": ("dead_lettering_on_message_expiration", read_boolean),
@@ -93,6 +99,7 @@ _SUBSCRIPTION: Final = {
 _ELEMENTS: Final = {
     **{field: name for name, (field, _) in (_QUEUE | _TOPIC | _SUBSCRIPTION).items()},
     "authorization_rules": "AuthorizationRules",
+    "partition_count": "PartitionCount",
     "topic_name": "TopicName",
     "name": "Name",
 }
@@ -117,18 +124,19 @@ def _duration_range(match: re.Match[str]) -> str:
 
 def read_queue(description: Element) -> Fields:
     """The properties that were sent; those left out are the defaults."""
-    return {**_read(description, _QUEUE), **_read_authorization(description)}
+    return {**read_properties(description, _QUEUE), **read_authorization(description)}
 
 
 def read_topic(description: Element) -> Fields:
-    return {**_read(description, _TOPIC), **_read_authorization(description)}
+    return {**read_properties(description, _TOPIC), **read_authorization(description)}
 
 
 def read_subscription(description: Element) -> Fields:
-    return _read(description, _SUBSCRIPTION)
+    return read_properties(description, _SUBSCRIPTION)
 
 
-def _read(description: Element, known: Mapping[str, tuple[str, _Read]]) -> Fields:
+def read_properties(description: Element, known: Mapping[str, tuple[str, Read]]) -> Fields:
+    """Return the properties that a document sets, of those that are known."""
     fields: Fields = {}
     for child in description.children:
         found = known.get(child.name)
@@ -140,7 +148,7 @@ def _read(description: Element, known: Mapping[str, tuple[str, _Read]]) -> Field
     return fields
 
 
-def _read_authorization(description: Element) -> Fields:
+def read_authorization(description: Element) -> Fields:
     """Rules of this entity alone. Without the element, those it has stay."""
     parent = description.find("AuthorizationRules")
     if parent is None:
@@ -200,7 +208,7 @@ def _queue(queue: Queue, host: str, is_new: bool) -> str:
             element("EntityAvailabilityStatus", "Available"),
             element("EnableExpress", "false"),
             _address("ForwardTo", one.forward_to, host),
-            _text("UserMetadata", one.user_metadata),
+            optional_text("UserMetadata", one.user_metadata),
             _address("ForwardDeadLetteredMessagesTo", one.forward_dead_lettered_messages_to, host),
             element("MaxMessageSizeInKilobytes", str(one.max_message_size_in_kilobytes)),
         )
@@ -236,7 +244,7 @@ def _topic(topic: Topic, is_new: bool) -> str:
             element("EntityAvailabilityStatus", "Available"),
             element("EnableSubscriptionPartitioning", "false"),
             element("EnableExpress", "false"),
-            _text("UserMetadata", one.user_metadata),
+            optional_text("UserMetadata", one.user_metadata),
             element("MaxMessageSizeInKilobytes", str(one.max_message_size_in_kilobytes)),
         )
     )
@@ -264,7 +272,7 @@ def _subscription(subscription: Subscription, host: str) -> str:
             _address("ForwardDeadLetteredMessagesTo", one.forward_dead_lettered_messages_to, host),
             element("AutoDeleteOnIdle", iso_duration(one.auto_delete_on_idle_ms)),
             element("EntityAvailabilityStatus", "Available"),
-            _text("UserMetadata", one.user_metadata),
+            optional_text("UserMetadata", one.user_metadata),
         )
     )
 
@@ -273,7 +281,8 @@ def _boolean(flag: bool) -> str:
     return "true" if flag else "false"
 
 
-def _text(name: str, text: str | None) -> str:
+def optional_text(name: str, text: str | None) -> str:
+    """Return an element with a text, or nothing if there is none."""
     return "" if text is None else element(name, escaped(text))
 
 
@@ -305,20 +314,24 @@ def _count_details(queue: Queue) -> str:
 
 
 def _authorization_rules(queue: Queue) -> str:
-    return element(
-        "AuthorizationRules", "".join(_authorization_rule(rule, queue) for rule in queue.authorization_rules)
-    )
+    return authorization_rules_xml(queue.authorization_rules, queue.created_at_ms, queue.updated_at_ms)
 
 
-def _authorization_rule(rule: AuthorizationRule, queue: Queue) -> str:
+def authorization_rules_xml(rules: Iterable[AuthorizationRule], created_at_ms: int, updated_at_ms: int) -> str:
+    """Return the rules and keys of an entity that was created and updated at these times."""
+    inner = "".join(_authorization_rule(rule, created_at_ms, updated_at_ms) for rule in rules)
+    return element("AuthorizationRules", inner)
+
+
+def _authorization_rule(rule: AuthorizationRule, created_at_ms: int, updated_at_ms: int) -> str:
     rights = "".join(element("AccessRights", name) for name in reversed(right_names(rule.rights)))
     return element(
         "AuthorizationRule",
         element("ClaimType", "SharedAccessKey")
         + element("ClaimValue", "None")
         + element("Rights", rights)
-        + element("CreatedTime", date_text(queue.created_at_ms))
-        + element("ModifiedTime", date_text(queue.updated_at_ms))
+        + element("CreatedTime", date_text(created_at_ms))
+        + element("ModifiedTime", date_text(updated_at_ms))
         + element("KeyName", escaped(rule.name))
         + element("PrimaryKey", escaped(rule.primary_key))
         + element("SecondaryKey", escaped(rule.secondary_key)),

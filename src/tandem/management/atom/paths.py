@@ -1,18 +1,20 @@
 """What the URL of a management request names.
 
-    /$Resources/queues, /$Resources/topics      lists of the namespace
-    /$namespaceinfo                             the namespace itself
-    /orders, /a/b                               a queue or a topic; names hold slashes, encoded or not
-    /t/subscriptions, /t/subscriptions/s        of a topic
-    /t/subscriptions/s/rules, .../rules/r       of a subscription
+    /$Resources/queues, .../topics, .../eventhubs   lists of the namespace
+    /$namespaceinfo                                 the namespace itself
+    /orders, /a/b                                   a queue, a topic or an event hub; names hold slashes, encoded or not
+    /t/subscriptions, /t/subscriptions/s            of a topic
+    /t/subscriptions/s/rules, .../rules/r           of a subscription
+    /h/consumergroups, /h/consumergroups/g          of an event hub
 
-What stands behind a topic is found from the right, and the words between in any case.
+The part after a topic or a hub is found from the right; the words between the names may be in any case.
 """
 
 from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
+from typing import Final
 from urllib.parse import unquote
 
 __all__ = ["Noun", "Path", "parse_path"]
@@ -23,36 +25,43 @@ class Noun(enum.Enum):
 
     QUEUES = "Queues"
     TOPICS = "Topics"
+    EVENT_HUBS = "EventHubs"
     SUBSCRIPTIONS = "Subscriptions"
     RULES = "Rules"
+    CONSUMER_GROUPS = "ConsumerGroups"
     NAMESPACE = "NamespaceInfo"
     ENTITY = "Entity"
     SUBSCRIPTION = "Subscription"
     RULE = "Rule"
+    CONSUMER_GROUP = "ConsumerGroup"
     NOTHING = ""
 
 
 @dataclass(frozen=True)
 class Path:
-    """A URL taken apart. `entity` is the queue or topic; what it does not name is empty."""
+    """A URL taken apart. `entity` is the queue, topic or event hub; parts that the URL does not name are empty."""
 
     noun: Noun
     entity: str = ""
     subscription: str = ""
     rule: str = ""
+    consumer_group: str = ""
 
     @property
     def resource(self) -> str:
-        """What a claim has to cover."""
+        """The path that the claim of the request has to cover."""
         return f"{self.entity}/Subscriptions/{self.subscription}" if self.subscription else self.entity
+
+
+_LISTS: Final = {"queues": Noun.QUEUES, "topics": Noun.TOPICS, "eventhubs": Noun.EVENT_HUBS}
 
 
 def parse_path(raw_path: str) -> Path:
     # Split first: an encoded slash belongs to a name.
     segments = [unquote(segment) for segment in raw_path.split("/") if segment]
     folded = [segment.lower() for segment in segments]
-    if folded in (["$resources", "queues"], ["$resources", "topics"]):
-        return Path(Noun.QUEUES if folded[1] == "queues" else Noun.TOPICS)
+    if len(folded) == 2 and folded[0] == "$resources" and folded[1] in _LISTS:
+        return Path(_LISTS[folded[1]])
     if folded == ["$namespaceinfo"]:
         return Path(Noun.NAMESPACE)
     count = len(segments)
@@ -64,6 +73,10 @@ def parse_path(raw_path: str) -> Path:
         return Path(Noun.SUBSCRIPTION, "/".join(segments[:-2]), segments[-1])
     if count >= 2 and folded[-1] == "subscriptions":
         return Path(Noun.SUBSCRIPTIONS, "/".join(segments[:-1]))
+    if count >= 3 and folded[-2] == "consumergroups":
+        return Path(Noun.CONSUMER_GROUP, "/".join(segments[:-2]), consumer_group=segments[-1])
+    if count >= 2 and folded[-1] == "consumergroups":
+        return Path(Noun.CONSUMER_GROUPS, "/".join(segments[:-1]))
     if segments and not any(segment.startswith("$") for segment in segments):
         return Path(Noun.ENTITY, "/".join(segments))
     return Path(Noun.NOTHING)

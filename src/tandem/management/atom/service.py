@@ -9,6 +9,7 @@ All of it needs the right Manage. A bad request is answered with an error in XML
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Sequence
@@ -16,9 +17,11 @@ from typing import Final
 
 from aiohttp import hdrs, web
 
+from tandem.arrow import require_arrow
 from tandem.auth import Right
 from tandem.auth.keys import KEY_BYTES, make_key
 from tandem.engine.description import QueueDescription
+from tandem.engine.hubs.hub import EventHub
 from tandem.engine.namespace import Namespace
 from tandem.engine.queue import Queue
 from tandem.engine.rule import Rule
@@ -26,7 +29,7 @@ from tandem.engine.subscription import Subscription
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic import Topic
 from tandem.engine.topic_description import TopicDescription
-from tandem.errors import ArgumentError, NotAllowed, NotFound, ProtocolError
+from tandem.errors import ArgumentError, NotFound, ProtocolError
 from tandem.management.atom.descriptions import (
     entity_xml,
     in_elements,
@@ -43,12 +46,14 @@ from tandem.management.atom.documents import (
     feed_document,
     nothing_found,
 )
+from tandem.management.atom.hubs import ConsumerGroupOf, consumer_group_xml, hub_xml, put_hub, read_hub
 from tandem.management.atom.namespaces import namespace_xml
 from tandem.management.atom.paths import Noun, Path, parse_path
 from tandem.management.atom.rules import read_rule_xml, rule_xml
 from tandem.management.atom.values import ticks_of
 from tandem.management.atom.xml import MAX_XML_BYTES, Element, read_xml
 from tandem.management.gate import Gate
+from tandem.management.hubs import add_consumer_group, delete_hub, own_hubs, remove_consumer_group
 from tandem.management.metered import count_refusal
 from tandem.management.requests import DEFAULT_PAGE_ENTITIES, read_body, whole_number
 
@@ -66,7 +71,16 @@ _CONFLICT: Final = (
     "SubCode=40900. Conflict. You're requesting an operation that isn't allowed in the resource's current state. "
     "To know more visit https://aka.ms/sbResourceMgrExceptions."
 )
+_HUB: Final = "EventHubDescription"
 _MAX_SKIP: Final = 10**9 - 1
+_LISTS: Final = {
+    Noun.QUEUES,
+    Noun.TOPICS,
+    Noun.EVENT_HUBS,
+    Noun.SUBSCRIPTIONS,
+    Noun.RULES,
+    Noun.CONSUMER_GROUPS,
+}
 
 
 class AtomService:
@@ -100,7 +114,7 @@ class AtomService:
         self._gate.admit(request, path.resource, Right.MANAGE)
         self._gate.throttle()
         allowed = [hdrs.METH_GET]
-        if path.noun in {Noun.ENTITY, Noun.SUBSCRIPTION, Noun.RULE}:
+        if path.noun in {Noun.ENTITY, Noun.SUBSCRIPTION, Noun.RULE, Noun.CONSUMER_GROUP}:
             allowed += [hdrs.METH_PUT, hdrs.METH_DELETE]
         if request.method not in allowed:
             raise web.HTTPMethodNotAllowed(request.method, allowed)
@@ -124,7 +138,7 @@ class AtomService:
             content = namespace_xml(name, self._created_at_ms)
             entry = Entry(name, url.text, name, self._created_at_ms, self._created_at_ms, content)
             return _entry_answer(entry, 200)
-        if path.noun in {Noun.QUEUES, Noun.TOPICS, Noun.SUBSCRIPTIONS, Noun.RULES}:
+        if path.noun in _LISTS:
             return await self._list(request, path, url)
         try:
             entry = await self._gate.perform(lambda namespace: _find_entry(namespace, path, url))
@@ -153,6 +167,9 @@ class AtomService:
         description = _description(await read_body(request, MAX_XML_BYTES))
         url = _Url(request)
         write = self._writer(request, path, description, is_update)
+        if description.name == _HUB and not is_update:
+            # Without pyarrow the events could not be sealed or read. In a thread: the check takes a moment.
+            await asyncio.to_thread(require_arrow)
 
         def run(namespace: Namespace) -> Entry:
             return _entry(write(namespace), namespace, url, is_new=not is_update)
@@ -161,8 +178,8 @@ class AtomService:
 
     def _writer(
         self, request: web.Request, path: Path, description: Element, is_update: bool
-    ) -> Callable[[Namespace], Queue | _RuleOf]:
-        """Whatever can be wrong with the text is found here, before the engine is asked."""
+    ) -> Callable[[Namespace], Found]:
+        """Return the step that writes. Everything that can be wrong with the text is found before the engine acts."""
         if path.noun is Noun.RULE:
             _require("RuleDescription", description)
             rule = read_rule_xml(path.rule, description, self._gate.now_ms())
@@ -173,6 +190,13 @@ class AtomService:
             self._gate.admit_forwarding(request, fields)
             rules = _default_rules(description, self._gate.now_ms())
             return lambda namespace: _put_subscription(namespace, path, fields, rules, is_update)
+        if path.noun is Noun.CONSUMER_GROUP:
+            _require("ConsumerGroupDescription", description)
+            return lambda namespace: _put_consumer_group(namespace, path, is_update)
+        if description.name == _HUB:
+            fields = read_hub(description)
+            _fill_keys(fields)
+            return lambda namespace: put_hub(namespace, path.entity, fields, is_update)
         is_topic = description.name == "TopicDescription"
         if not is_topic:
             _require("QueueDescription", description)
@@ -207,6 +231,9 @@ class _RuleOf:
         self.rule = rule
 
 
+Found = Queue | _RuleOf | EventHub | ConsumerGroupOf
+
+
 def _answer(document: str, content_type: str, status: int = 200) -> web.Response:
     return web.Response(body=document.encode(), status=status, headers={hdrs.CONTENT_TYPE: content_type})
 
@@ -230,11 +257,16 @@ def _detail(error: ProtocolError) -> str:
 # --- finding --------------------------------------------------------------------------------------------------------
 
 
-def _all(namespace: Namespace, path: Path) -> Sequence[Queue | _RuleOf]:
+def _all(namespace: Namespace, path: Path) -> Sequence[Found]:
     if path.noun is Noun.QUEUES:
         return namespace.queues
     if path.noun is Noun.TOPICS:
         return namespace.topics
+    if path.noun is Noun.EVENT_HUBS:
+        return own_hubs(namespace)
+    if path.noun is Noun.CONSUMER_GROUPS:
+        hub = namespace.hubs.get(path.entity)
+        return [ConsumerGroupOf(hub, name) for name in sorted(hub.description.consumer_groups)]
     if path.noun is Noun.SUBSCRIPTIONS:
         subscriptions = namespace.topic(path.entity).subscriptions
         return [subscriptions[name] for name in sorted(subscriptions)]
@@ -242,12 +274,12 @@ def _all(namespace: Namespace, path: Path) -> Sequence[Queue | _RuleOf]:
     return [_RuleOf(subscription, subscription.rules[name]) for name in sorted(subscription.rules)]
 
 
-def _find(namespace: Namespace, path: Path) -> Queue | _RuleOf:
+def _find(namespace: Namespace, path: Path) -> Found:
     if path.noun is Noun.ENTITY:
-        entity = namespace.find(path.entity)
-        if entity is None:
-            raise NotFound(f"The messaging entity '{path.entity}' could not be found.")
-        return entity
+        return namespace.find(path.entity) or namespace.hubs.get(path.entity)
+    if path.noun is Noun.CONSUMER_GROUP:
+        hub = namespace.hubs.get(path.entity)
+        return ConsumerGroupOf(hub, hub.consumer_group(path.consumer_group))
     subscription = namespace.subscription(path.entity, path.subscription)
     return subscription if path.noun is Noun.SUBSCRIPTION else _RuleOf(subscription, subscription.rule(path.rule))
 
@@ -256,7 +288,13 @@ def _find_entry(namespace: Namespace, path: Path, url: _Url) -> Entry:
     return _entry(_find(namespace, path), namespace, url)
 
 
-def _entry(found: Queue | _RuleOf, namespace: Namespace, url: _Url, *, is_new: bool = False) -> Entry:
+def _entry(found: Found, namespace: Namespace, url: _Url, *, is_new: bool = False) -> Entry:
+    if isinstance(found, ConsumerGroupOf):
+        hub, location = found.hub, url.of(f"{found.hub.name}/ConsumerGroups/{found.name}")
+        return Entry(found.name, location, "", hub.created_at_ms, hub.updated_at_ms, consumer_group_xml(found))
+    if isinstance(found, EventHub):
+        times = found.created_at_ms, found.updated_at_ms
+        return Entry(found.name, url.of(found.name), namespace.name, *times, hub_xml(found))
     if isinstance(found, _RuleOf):
         rule = found.rule
         location = url.of(f"{found.subscription.name}/Rules/{rule.name}")
@@ -345,6 +383,14 @@ def _put_rule(namespace: Namespace, path: Path, rule: Rule, is_update: bool) -> 
     return _RuleOf(subscription, rule)
 
 
+def _put_consumer_group(namespace: Namespace, path: Path, is_update: bool) -> ConsumerGroupOf:
+    """Create a consumer group. An update changes nothing: a group has no properties."""
+    hub = namespace.hubs.get(path.entity)
+    if not is_update:
+        add_consumer_group(namespace, hub, path.consumer_group)
+    return ConsumerGroupOf(hub, hub.consumer_group(path.consumer_group))
+
+
 def _missing(namespace: Namespace, what: str) -> NotFound:
     return NotFound(f"Entity '{namespace.name}:Topic:{what}' was not found.")
 
@@ -356,7 +402,9 @@ def _delete(namespace: Namespace, path: Path) -> None:
         raise NotFound(_NOT_HOSTED) from None
     if isinstance(found, _RuleOf):
         found.subscription.remove_rule(found.rule.name)
-    elif isinstance(found, Queue):
-        namespace.delete(found)
+    elif isinstance(found, ConsumerGroupOf):
+        remove_consumer_group(namespace, found.hub, found.name)
+    elif isinstance(found, EventHub):
+        delete_hub(namespace, found)
     else:
-        raise NotAllowed(f"{path.resource} cannot be deleted.")
+        namespace.delete(found)

@@ -7,13 +7,11 @@ from typing import Final
 from aiohttp import web
 
 from tandem.auth import Right
-from tandem.engine.hubs.description import DEFAULT_CONSUMER_GROUP
 from tandem.engine.hubs.hub import EventHub
 from tandem.engine.namespace import Namespace
-from tandem.errors import EntityAlreadyExists, NotAllowed
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
-from tandem.management.hubs import update_hub
+from tandem.management.hubs import add_consumer_group, remove_consumer_group
 from tandem.management.operations.described import Operation, describes
 from tandem.management.operations.entity_shapes import Deleted
 from tandem.management.operations.hub_shapes import ConsumerGroup, ConsumerGroupList
@@ -48,10 +46,7 @@ class ConsumerGroupHandlers:
 
         def create(namespace: Namespace) -> ConsumerGroup:
             hub = namespace.hubs.get(hub_name)
-            groups = hub.description.consumer_groups
-            if hub.description.find_group(name) is not None:
-                raise EntityAlreadyExists(f"The consumer group '{name}' of '{hub.name}' exists already.")
-            update_hub(namespace, hub, {"consumer_groups": [*groups, name]})
+            add_consumer_group(namespace, hub, name)
             return _shown(hub, name)
 
         return json_answer(await self._gate.perform(create), status=201)
@@ -80,13 +75,7 @@ class ConsumerGroupHandlers:
         hub_name, name = self._admit(request, Right.MANAGE), request.match_info["name"]
 
         def delete(namespace: Namespace) -> Deleted:
-            hub = namespace.hubs.get(hub_name)
-            group = hub.consumer_group(name)
-            if group == DEFAULT_CONSUMER_GROUP:
-                raise NotAllowed(f"The consumer group '{group}' of '{hub.name}' cannot be deleted: every hub has it.")
-            others = [one for one in hub.description.consumer_groups if one != group]
-            update_hub(namespace, hub, {"consumer_groups": others})
-            return Deleted(group)
+            return Deleted(remove_consumer_group(namespace, namespace.hubs.get(hub_name), name))
 
         return json_answer(await self._gate.perform(delete))
 
