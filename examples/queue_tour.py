@@ -30,6 +30,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -120,6 +121,13 @@ def client_options(connection_string: str, transport: str, ca: str | None) -> di
         "transport_type": TransportType.Amqp if transport == "tls" else TransportType.AmqpOverWebsocket,
         **({"socket_timeout": WEBSOCKET_TIMEOUT_S} if transport == "websocket" else {}),
     }
+
+
+# Any: a client of the SDK, sync or aio. The SDK has no public way to say it.
+def extend_socket_timeout(client: Any, options: dict[str, Any]) -> None:
+    """Apply the client's socket_timeout to the listing of sessions as well, where the SDK does not pass it on."""
+    if timeout_s := options.get("socket_timeout"):
+        client._create_session_browser = partial(client._create_session_browser, socket_timeout=timeout_s)
 
 
 def parse_arguments(settings_by_name: Mapping[str, Mapping[str, Any]]) -> argparse.Namespace:
@@ -221,7 +229,9 @@ class Queue:
     def connect(self, connection_string: str) -> ServiceBusClient:
         options = client_options(connection_string, self.arguments.transport, self.arguments.ca)
         # What is refused here is refused for good: retries would only cost time.
-        return ServiceBusClient.from_connection_string(**options, retry_total=0)
+        client = ServiceBusClient.from_connection_string(**options, retry_total=0)
+        extend_socket_timeout(client, options)
+        return client
 
     @property
     def target(self) -> Queue:

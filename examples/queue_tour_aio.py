@@ -62,6 +62,7 @@ from examples.queue_tour import (
     assert_annotated,
     authentication_error,
     client_options,
+    extend_socket_timeout,
     known,
     longest_first,
     numbered,
@@ -91,7 +92,9 @@ class Queue:
     def connect(self, connection_string: str) -> ServiceBusClient:
         options = client_options(connection_string, self.arguments.transport, self.arguments.ca)
         # What is refused here is refused for good: retries would only cost time.
-        return ServiceBusClient.from_connection_string(**options, retry_total=0)
+        client = ServiceBusClient.from_connection_string(**options, retry_total=0)
+        extend_socket_timeout(client, options)
+        return client
 
     @property
     def target(self) -> Queue:
