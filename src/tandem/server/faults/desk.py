@@ -13,9 +13,9 @@ from tandem.clock import Clock
 from tandem.engine.message import NEVER_MS
 from tandem.engine.queue import Queue
 from tandem.errors import ArgumentError, DetachForced, NotAllowed, NotFound, QuotaExceeded, Scope
+from tandem.fault_kinds import FaultKind
 from tandem.server.faults.fault import Fault, FaultSettings
 from tandem.server.faults.faults import Faults
-from tandem.server.faults.kinds import FaultKind
 from tandem.server.faults.restarting import entities_of, restart, send_receivers_away
 from tandem.server.faults.stalls import Stalls
 
@@ -60,7 +60,7 @@ class FaultDesk:
         raise NotFound(f"There is no fault {identifier}: it is over, was cleared, or was never set.")
 
     def inject(self, settings: FaultSettings) -> Fault:
-        """Let something fail, from now on. One that lasts no time is over when this returns."""
+        """Let something fail from now on. A momentary fault is over when this returns."""
         if not self.is_open:
             raise FaultsNotAllowed(
                 f"The fault {settings.kind.value} was not set: the broker was not started with --allow-faults."
@@ -70,12 +70,11 @@ class FaultDesk:
         if len(self._faults) >= MAX_FAULTS:
             raise QuotaExceeded(f"There are {len(self._faults)} faults; at most {MAX_FAULTS} may be: clear some.")
         now_ms = self._clock.now_ms()
-        is_instant = settings.kind is FaultKind.RESTART_ENTITY and settings.duration_ms is None
         fault = Fault(self._next_id, settings, now_ms)
         self._next_id += 1
         runner = self._services.runner
         runner.begin()
-        if not is_instant and fault.ends_at_ms > now_ms:
+        if fault.ends_at_ms > now_ms:
             self._faults.add(fault)
             self._services.faults = self._faults
             runner.alarm = self

@@ -14,8 +14,8 @@ from tandem.auth import Right
 from tandem.clock import Clock
 from tandem.engine.intake import Draft
 from tandem.engine.queue import Queue
+from tandem.fault_kinds import DEFAULT_ERRORS, FaultKind
 from tandem.server.faults.fault import Fault
-from tandem.server.faults.kinds import REFUSING_KINDS, FaultKind
 from tandem.server.faults.stalls import Stalls
 from tandem.server.faults.visibility import Visibility
 
@@ -72,7 +72,7 @@ class Faults:
         """The same for a request that names an entity by its path, or with an empty one the namespace."""
         now_ms = self._clock.now_ms()
         for fault in self._faults:
-            if fault.kind in REFUSING_KINDS:
+            if fault.kind in DEFAULT_ERRORS:
                 if fault.meets(right, path, now_ms):
                     fault.refuse(path)
             elif fault.kind is FaultKind.THROTTLE and fault.meets(right, path, now_ms):
@@ -91,7 +91,7 @@ class Faults:
         """A token is put: raise the error of the first fault that refuses it."""
         now_ms = self._clock.now_ms()
         for fault in self._of_authentication(now_ms):
-            if fault.kind in REFUSING_KINDS:
+            if fault.kind in DEFAULT_ERRORS:
                 fault.refuse("$cbs")
             elif fault.kind is FaultKind.THROTTLE:
                 fault.throttle(now_ms)

@@ -9,9 +9,9 @@ from typing import Final
 from aiohttp import web
 
 from tandem.auth import Right
+from tandem.fault_kinds import FaultKind
 from tandem.server.faults.fault import Fault
 from tandem.server.faults.faults import Faults, Verdict
-from tandem.server.faults.kinds import FaultKind
 
 __all__ = ["MUTING_FAULT", "Withheld", "hang_up", "meet", "stay_silent"]
 
