@@ -135,8 +135,8 @@ def inject_fault(
     if as_json:
         print_json(fault)
     else:
-        kind = fault["kind"] if fault["error"] is None else f"{fault['kind']} with {fault['error']}"
-        typer.echo(f"fault {fault['id']}: {_covered(fault)}: {kind}, {_until(fault)}")
+        error_text = "" if fault["error"] is None else f" with {fault['error']}"
+        typer.echo(f"fault {fault['id']}: {_covered(fault)}: {fault['kind']}{error_text}, {_until(fault)}")
 
 
 @app.command("list")

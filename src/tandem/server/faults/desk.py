@@ -139,9 +139,7 @@ class FaultDesk:
             for queue in self._covered(fault):
                 send_receivers_away(queue, error)
         if fault.kind in {FaultKind.DROP_CONNECTIONS, FaultKind.REFUSE_EVERYTHING}:
-            for peer in list(services.peers):
-                fault.hit_count += 1
-                peer.drop()
+            fault.hit_count += services.drop_connections()
         if fault.kind is FaultKind.TIMEOUT and Right.LISTEN in fault.rights:
             for peer in list(services.peers):
                 peer.regulate_receivers()
