@@ -1,6 +1,7 @@
 """Setting, listing and clearing faults, with what that does to the clients that are connected.
 
-Faults are in memory: a restart clears them. Messages whose visibility was delayed stay due at their time.
+Faults are in memory: a restart clears them. What they delayed appears when a broker is started that allows faults, and
+on any other at the time at which it was due.
 """
 
 from __future__ import annotations
@@ -44,8 +45,7 @@ class FaultDesk:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._clock: Clock = services.runner
-        # Whether faults may be set: a broker says so when it starts.
-        self.is_open = False
+        self._is_open = False
         self._next_id = 1
         self._stalls = Stalls()
         self._faults = Faults(self._clock, self._stalls)
@@ -59,9 +59,21 @@ class FaultDesk:
                 return fault
         raise NotFound(f"There is no fault {identifier}: it is over, was cleared, or was never set.")
 
+    def open(self) -> None:
+        """Allow faults to be set. Those from before the start are over: show what they still hold back."""
+        self._is_open = True
+        holding = [queue for queue in entities_of(self._services.namespace) if queue.main.scheduled_count]
+        if holding:
+            runner = self._services.runner
+            runner.begin()
+            self._watch_visibility()
+            for queue in holding:
+                self._faults.visibility.end(queue)
+            runner.finish()
+
     def inject(self, settings: FaultSettings) -> Fault:
         """Let something fail from now on. A momentary fault is over when this returns."""
-        if not self.is_open:
+        if not self._is_open:
             raise FaultsNotAllowed(
                 f"The fault {settings.kind.value} was not set: the broker was not started with --allow-faults."
             )
@@ -78,6 +90,8 @@ class FaultDesk:
             self._faults.add(fault)
             self._services.faults = self._faults
             runner.alarm = self
+            if fault.kind is FaultKind.DELAY_VISIBILITY:
+                self._watch_visibility()
         self._take_effect(fault)
         runner.finish()
         return fault
@@ -126,8 +140,6 @@ class FaultDesk:
         kind = settings.kind
         if queue is None and kind in {FaultKind.RESTART_ENTITY, FaultKind.DELAY_VISIBILITY}:
             raise ArgumentError(f"entity is {path!r:.80}, an event hub; {kind.value} is for queues and topics")
-        if kind is FaultKind.DELAY_VISIBILITY and queue is not None and queue.topic is not None:
-            raise ArgumentError(f"entity is {path!r:.80}; delay what is sent to its topic '{queue.topic.name}' instead")
 
     def _covered(self, fault: Fault) -> list[Queue]:
         return [queue for queue in entities_of(self._services.namespace) if fault.covers_path(queue.name)]
@@ -158,12 +170,17 @@ class FaultDesk:
             for peer in list(self._services.peers):
                 peer.regulate_receivers()
         if fault.kind is FaultKind.DELAY_VISIBILITY:
-            for queue in self._faults.visibility.delayed_queues():
-                if self._faults.visibility_delay_ms(queue.name) is None:
-                    self._faults.visibility.end(queue)
+            self._faults.end_delays()
+
+    def _watch_visibility(self) -> None:
+        self._services.namespace.visibility = self._faults.visibility
+        self._services.runner.alarm = self
 
     def _tidy(self) -> None:
-        """With the last fault the question for faults goes, and until all delayed messages have appeared it stays."""
-        if not len(self._faults) and self._faults.visibility.is_idle:
+        """Stop asking for faults after the last one, and for delays when all delayed messages have appeared."""
+        if not len(self._faults):
             self._services.faults = None
-            self._services.runner.alarm = None
+        if not self._faults.delays_visibility:
+            self._services.namespace.visibility = None
+            if not len(self._faults):
+                self._services.runner.alarm = None

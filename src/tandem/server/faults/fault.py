@@ -85,6 +85,8 @@ class FaultSettings:
             _check_range("rate_per_second", self.rate_per_second, 1, MAX_RATE_PER_SECOND)
         if kind is FaultKind.DELAY_VISIBILITY and self.probability != 1.0:
             raise ArgumentError("probability must be left out of delay-visibility: it would change the order")
+        if self.rights is not None and kind in _RIGHTS:
+            raise ArgumentError(f"operations must be left out of {kind.value}: the kind says which ones meet it")
         if self.is_performed and kind is not FaultKind.TIMEOUT:
             raise ArgumentError(f"perform is for the kind timeout, not for {kind.value}: leave it out")
 
