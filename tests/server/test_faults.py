@@ -8,7 +8,18 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from tandem.amqp import ACCEPTED, DeliveryState, Message, Rejected, Settings
+from tandem.amqp import (
+    ACCEPTED,
+    Coordinator,
+    Declare,
+    Declared,
+    DeliveryState,
+    Discharge,
+    Message,
+    Rejected,
+    Settings,
+    TransactionalState,
+)
 from tandem.amqp.message import encode_message
 from tandem.auth import Right
 from tandem.driver import Client
@@ -131,6 +142,21 @@ async def test_a_send_may_be_kept_although_its_answer_is_lost(bus: Bus, client: 
     with bus.inject(FaultSettings(FaultKind.TIMEOUT, "q", is_performed=True)), pytest.raises(TimeoutError):
         await asyncio.wait_for(sender.send(MESSAGE), SILENCE_S)
     await until(lambda: len(bus.messages("q")) == 1, "the broker has it")
+
+
+async def test_a_send_of_a_transaction_whose_answer_is_lost_stays_in_its_transaction(bus: Bus, client: Client) -> None:
+    controller = await client.sender(Coordinator())
+    sender = await client.sender("q")
+    declared = [await controller.send(Declare().encode()) for _ in range(2)]
+    for state, is_rolled_back in zip(declared, (True, False), strict=True):
+        assert isinstance(state, Declared)
+        with bus.inject(FaultSettings(FaultKind.TIMEOUT, "q", is_performed=True)) as outage:
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(sender.send(MESSAGE, state=TransactionalState(state.txn_id)), SILENCE_S)
+            await until(lambda seen=outage: seen.fault.hit_count == 1, "the broker has it")
+            assert bus.messages("q") == []
+        assert await controller.send(Discharge(state.txn_id, fail=is_rolled_back).encode()) == ACCEPTED
+        assert len(bus.messages("q")) == (0 if is_rolled_back else 1)
 
 
 @mission("M12")

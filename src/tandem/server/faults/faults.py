@@ -119,9 +119,13 @@ class Faults:
         return Encounter(fault, Verdict.WITHHELD)
 
     def starves(self, path: str) -> bool:
-        """Whether a receiver gets nothing at present, and is told nothing."""
+        """Return whether a receiver that asks for messages gets neither messages nor an error."""
         now_ms = self._clock.now_ms()
-        return any(fault.kind is FaultKind.TIMEOUT and fault.meets(Right.LISTEN, path, now_ms) for fault in self)
+        for fault in self._faults:
+            if fault.kind is FaultKind.TIMEOUT and fault.meets(Right.LISTEN, path, now_ms):
+                fault.hit_count += 1
+                return True
+        return False
 
     def stalls_delivery(self, path: str, again: Callable[[], None]) -> bool:
         """Whether messages on their way to a receiver go on later."""
