@@ -27,6 +27,9 @@ class Surface(enum.Enum):
     REST_SEND = "REST send"
     REST_RECEIVE = "REST receive"
     JSON = "JSON API"
+    EVENT_SEND = "hub send"
+    EVENT_READ = "hub read"
+    EVENT_PROPERTIES = "hub `$management`"
 
 
 class Seen(enum.Enum):
@@ -53,6 +56,7 @@ MEANINGS: Final[Mapping[Seen, str]] = {
 
 _SENDS: Final = (Surface.SEND, Surface.SCHEDULE, Surface.REST_SEND)
 _RECEIVES: Final = (Surface.RECEIVE, Surface.PEEK, Surface.REST_RECEIVE)
+_READS: Final = (Surface.EVENT_READ, Surface.EVENT_PROPERTIES)
 _MANAGEMENT: Final = (Surface.RULES, Surface.ATOM, Surface.JSON)
 
 
@@ -63,8 +67,8 @@ def _row(seen: Seen, *surfaces: Surface) -> dict[Surface, Seen]:
 
 # Faults of the whole namespace with `include_authentication`, without which `$cbs` works; `restart-entity` for a while.
 EXPECTED: Final[Mapping[FaultKind, Mapping[Surface, Seen]]] = {
-    FaultKind.REFUSE_SENDS: _row(Seen.ERROR, *_SENDS, Surface.AUTHENTICATION),
-    FaultKind.REFUSE_RECEIVES: _row(Seen.ERROR, *_RECEIVES, Surface.AUTHENTICATION),
+    FaultKind.REFUSE_SENDS: _row(Seen.ERROR, *_SENDS, Surface.EVENT_SEND, Surface.AUTHENTICATION),
+    FaultKind.REFUSE_RECEIVES: _row(Seen.ERROR, *_RECEIVES, *_READS, Surface.AUTHENTICATION),
     FaultKind.REFUSE_MANAGEMENT: _row(Seen.ERROR, *_MANAGEMENT, Surface.AUTHENTICATION),
     FaultKind.REFUSE_EVERYTHING: _row(Seen.ERROR),
     FaultKind.TIMEOUT: _row(Seen.SILENCE),

@@ -13,6 +13,8 @@ from functools import partial
 
 import pytest
 from azure.core.exceptions import ServiceRequestError, ServiceResponseError
+from azure.eventhub import EventData, EventHubProducerClient
+from azure.eventhub.exceptions import ConnectError, ConnectionLostError
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusReceiveMode
 from azure.servicebus.exceptions import ServiceBusConnectionError
 from azure.servicebus.management import ServiceBusAdministrationClient
@@ -38,7 +40,15 @@ DELAY_MS = 600_000
 END_S = 4_000_000_000
 
 # What a client raises whose connection ends, by whoever makes it.
-GONE = (ServiceBusConnectionError, ServiceRequestError, ServiceResponseError, http.client.HTTPException, OSError)
+GONE = (
+    ServiceBusConnectionError,
+    ConnectError,
+    ConnectionLostError,
+    ServiceRequestError,
+    ServiceResponseError,
+    http.client.HTTPException,
+    OSError,
+)
 GONE_FOR_US = (*GONE, RemoteError, ProtocolError, UsageError, asyncio.IncompleteReadError)
 
 
@@ -95,12 +105,15 @@ def over_http(method: str, path: str, bus: Bus, queue: str) -> None:
         raise Refused(f"{response.status} {text}")
 
 
-async def ask(bus: Bus, node: str, properties: dict[str, object], value: object) -> None:
-    """One request to a node that answers, by a client of ours: the SDK cannot ask this, or does not show the answer."""
+async def connect(bus: Bus) -> Client:
     given = ConnectionString.parse(bus.connection_string)
     assert given.port is not None
-    settings = Settings("asker", user=given.rule_name, password=given.key)
-    async with asyncio.timeout(PATIENCE_S), await Client.connect(given.host, given.port, settings) as client:
+    return await Client.connect(given.host, given.port, Settings("ours", user=given.rule_name, password=given.key))
+
+
+async def ask(bus: Bus, node: str, properties: dict[str, object], value: object) -> None:
+    """One request to a node that answers, by a client of ours: the SDK cannot ask this, or does not show the answer."""
+    async with asyncio.timeout(PATIENCE_S), await connect(bus) as client:
         receiver = await client.receiver(node)
         sender = await client.sender(node)
         request = encode_message(properties=Properties(message_id="1"), application_properties=properties, value=value)
@@ -128,6 +141,29 @@ def authenticate(bus: Bus, queue: str) -> None:
     asyncio.run(ask(bus, "$cbs", properties, make_token(audience, given.rule_name, given.key, END_S)))
 
 
+def send_event(bus: Bus, hub: str) -> None:
+    with EventHubProducerClient.from_connection_string(
+        bus.connection_string, eventhub_name=hub, retry_total=0
+    ) as producer:
+        producer.send_batch([EventData("x")], timeout=PATIENCE_S)
+
+
+def hub_properties(bus: Bus, hub: str) -> None:
+    """By a client of ours: the SDK says of an error only that it could not connect."""
+    properties: dict[str, object] = {"operation": "READ", "type": "com.microsoft:eventhub", "name": hub}
+    asyncio.run(ask(bus, "$management", properties, {}))
+
+
+def read_event(bus: Bus, hub: str) -> None:
+    """By a client of ours: the SDK reads for ever, and tells of errors only in its log."""
+
+    async def read() -> None:
+        async with asyncio.timeout(PATIENCE_S), await connect(bus) as client:
+            await (await client.receiver(f"{hub}/ConsumerGroups/$Default/Partitions/0")).receive()
+
+    asyncio.run(read())
+
+
 REQUESTS: dict[Surface, Callable[[Bus, str], None]] = {
     Surface.SEND: send,
     Surface.RECEIVE: receive,
@@ -139,12 +175,16 @@ REQUESTS: dict[Surface, Callable[[Bus, str], None]] = {
     Surface.REST_SEND: partial(over_http, "POST", "/{}/messages"),
     Surface.REST_RECEIVE: partial(over_http, "DELETE", "/{}/messages/head"),
     Surface.JSON: partial(over_http, "GET", "/$api/v1/queues/{}"),
+    Surface.EVENT_SEND: send_event,
+    Surface.EVENT_READ: read_event,
+    Surface.EVENT_PROPERTIES: hub_properties,
 }
 
 
 # --- all of them at once --------------------------------------------------------------------------------------------
 
-OURS = {Surface.RULES, Surface.AUTHENTICATION}
+OURS = {Surface.RULES, Surface.AUTHENTICATION, Surface.EVENT_READ, Surface.EVENT_PROPERTIES}
+HUBS = {Surface.EVENT_SEND, Surface.EVENT_READ, Surface.EVENT_PROPERTIES}
 SENDING = {Surface.SEND, Surface.SCHEDULE, Surface.REST_SEND}
 
 
@@ -174,6 +214,9 @@ class Course:
             if surface is Surface.RULES:
                 bus.create_topic(entity)
                 bus.create_subscription(entity, "s")
+            elif surface in HUBS:
+                over_http("PUT", "/$api/v1/hubs/{}", bus, entity)
+                over_http("POST", "/{}/partitions/0/messages", bus, entity)
             else:
                 bus.create_queue(entity)
             if surface in {Surface.RECEIVE, Surface.REST_RECEIVE}:
@@ -185,7 +228,9 @@ class Course:
         bus, kind = self._bus, self._kind
         expected = [EXPECTED[kind][surface] for surface in self._entities]
         withheld_count = sum(1 for seen in expected if seen in {Seen.SILENCE, Seen.LATE})
-        every = settings_of(kind, self._entities.values(), includes_authentication=includes_authentication)
+        # Event hubs do not restart.
+        entities = [entity for surface, entity in self._entities.items() if surface not in HUBS]
+        every = settings_of(kind, entities, includes_authentication=includes_authentication)
         with ThreadPoolExecutor(len(Surface)) as clients, ExitStack() as outages:
             faults = [outages.enter_context(bus.inject(settings)).fault for settings in every]
             if kind is FaultKind.THROTTLE:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import http.client
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 
 import pytest
 
@@ -25,7 +26,7 @@ from tandem.auth import Right
 from tandem.driver import Client
 from tandem.errors import ArgumentError, ProtocolError, QuotaExceeded, RemoteError, UsageError
 from tandem.management.connection_string import ConnectionString
-from tandem.server.faults import FaultKind, FaultSettings
+from tandem.server.faults import Fault, FaultKind, FaultSettings
 from tandem.server.faults.fault import MAX_DELAY_MS
 from tandem.testing import Bus
 from tests.markers import mission
@@ -68,6 +69,10 @@ def condition(state: DeliveryState | None) -> str:
     assert isinstance(state, Rejected)
     assert state.error is not None
     return state.error.condition
+
+
+def met_once(fault: Fault) -> bool:
+    return fault.hit_count == 1
 
 
 def body(payload: bytes) -> bytes | None:
@@ -153,7 +158,7 @@ async def test_a_send_of_a_transaction_whose_answer_is_lost_stays_in_its_transac
         with bus.inject(FaultSettings(FaultKind.TIMEOUT, "q", is_performed=True)) as outage:
             with pytest.raises(TimeoutError):
                 await asyncio.wait_for(sender.send(MESSAGE, state=TransactionalState(state.txn_id)), SILENCE_S)
-            await until(lambda seen=outage: seen.fault.hit_count == 1, "the broker has it")
+            await until(partial(met_once, outage.fault), "the broker has it")
             assert bus.messages("q") == []
         assert await controller.send(Discharge(state.txn_id, fail=is_rolled_back).encode()) == ACCEPTED
         assert len(bus.messages("q")) == (0 if is_rolled_back else 1)

@@ -150,16 +150,20 @@ class FaultDesk:
         if fault.kind in {FaultKind.REFUSE_RECEIVES, FaultKind.REFUSE_EVERYTHING} and fault.settings.probability >= 1.0:
             for queue in self._covered(fault):
                 send_receivers_away(queue, error)
+            self._regulate_receivers()
         if fault.kind in {FaultKind.DROP_CONNECTIONS, FaultKind.REFUSE_EVERYTHING}:
             fault.hit_count += services.drop_connections()
         if fault.kind is FaultKind.TIMEOUT and Right.LISTEN in fault.rights:
-            for peer in list(services.peers):
-                peer.regulate_receivers()
+            self._regulate_receivers()
         if fault.kind is FaultKind.RESTART_ENTITY:
             fault.hit_count += 1
             restart(services.namespace.get(fault.settings.entity or ""), error)
             for peer in list(services.peers):
                 peer.detach_senders(fault.covers_path, error)
+
+    def _regulate_receivers(self) -> None:
+        for peer in list(self._services.peers):
+            peer.regulate_receivers()
 
     def _end(self, fault: Fault) -> None:
         self._faults.remove(fault)
@@ -167,8 +171,7 @@ class FaultDesk:
         for again in self._stalls.take_of(fault):
             again()
         if fault.kind is FaultKind.TIMEOUT:
-            for peer in list(self._services.peers):
-                peer.regulate_receivers()
+            self._regulate_receivers()
         if fault.kind is FaultKind.DELAY_VISIBILITY:
             self._faults.end_delays()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
@@ -107,7 +106,7 @@ class Ingress(Acknowledging):
         queue = self._queue
         try:
             services = self.peer.services
-            if services.faults is not None and self._meets_fault(delivery):
+            if services.faults is not None and self.meets_fault(delivery):
                 return
             throttle = services.throttle
             if throttle.credits_per_second is not None:
@@ -145,30 +144,8 @@ class Ingress(Acknowledging):
             tally.add(message.size_bytes)
         return tally
 
-    def _meets_fault(self, delivery: IncomingDelivery) -> bool:
-        """Return whether a fault withholds the answer to the delivery, for good or for a while."""
-        if delivery is self._resumed:
-            return False
-        met = self.peer.meet(Right.SEND, self._queue.name, partial(self._go_on, delivery))
-        if met is None:
-            return False
-        if met.verdict is Verdict.MUTED:
-            # An error is an answer too.
-            with contextlib.suppress(ProtocolError):
-                self._count(self._take(delivery, delivery.state))
-        # Without an answer it counts as in flight, so that credit bounds how many there can be.
-        self._in_flight += 1
-        return True
-
-    def _go_on(self, delivery: IncomingDelivery) -> None:
-        """A delivery that was held up."""
-        self._in_flight -= 1
-        if self.link.context is self:
-            self._resumed = delivery
-            self.on_delivery(delivery)
-            self._resumed = None
-
-    _resumed: IncomingDelivery | None = None
+    def take_unanswered(self, delivery: IncomingDelivery) -> None:
+        self._count(self._take(delivery, delivery.state))
 
     def _take_unusual(self, delivery: IncomingDelivery, state: DeliveryState | None) -> None:
         """Part of a transaction, sent by way of another entity, or to an entity that is gone."""
