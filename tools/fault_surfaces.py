@@ -11,7 +11,38 @@ from typing import Final
 
 from tandem.fault_kinds import FaultKind
 
-__all__ = ["EXPECTED", "MEANINGS", "Seen", "Surface"]
+__all__ = ["DESCRIPTIONS", "EXPECTED", "MEANINGS", "Seen", "Surface"]
+
+
+# What each kind does, and which settings it needs.
+DESCRIPTIONS: Final[Mapping[FaultKind, tuple[str, str]]] = {
+    FaultKind.REFUSE_SENDS: ("sending and scheduling fail", ""),
+    FaultKind.REFUSE_RECEIVES: (
+        "receivers are detached and no new one is let in; peeking, renewing and settling fail",
+        "",
+    ),
+    FaultKind.REFUSE_MANAGEMENT: ("administration clients, the JSON API and rules over AMQP fail; messages flow", ""),
+    FaultKind.REFUSE_EVERYTHING: ("connections drop, and every later request fails, `/health` included", "no entity"),
+    FaultKind.TIMEOUT: (
+        "nothing is answered: no acknowledgement, no response, no message; nothing is done, unless `perform` is set",
+        "",
+    ),
+    FaultKind.STALL: ("everything is done and answered later, in order", "`delay_ms`"),
+    FaultKind.THROTTLE: ("requests above a rate are refused with ServerBusy", "`rate_per_second`"),
+    FaultKind.DROP_CONNECTIONS: (
+        "connections end without an answer, those of HTTP requests in progress included, and so does each new one",
+        "no entity",
+    ),
+    FaultKind.REFUSE_CONNECTIONS: ("the same for new connections only", "no entity"),
+    FaultKind.DELAY_VISIBILITY: (
+        "messages are accepted and on disk, and appear later",
+        "`delay_ms`; not for event hubs",
+    ),
+    FaultKind.RESTART_ENTITY: (
+        "links detach with `amqp:link:detach-forced`, and locks end; for its duration, sends and receives fail",
+        "an entity; not for event hubs",
+    ),
+}
 
 
 class Surface(enum.Enum):
