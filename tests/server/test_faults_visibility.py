@@ -13,6 +13,7 @@ from tandem.engine.queue import Queue
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic_description import TopicDescription
 from tandem.engine.visibility import Visibility
+from tandem.limits import MAX_PAGE_MESSAGES
 from tandem.server.faults import Fault, FaultKind, FaultSettings
 from tests.markers import mission
 from tests.unit.engine_desk import Desk, payload
@@ -395,16 +396,19 @@ def test_after_a_crash_what_was_delayed_can_be_shown_before_whatever_comes_next(
     desk = Desk()
     queue = desk.queue()
     Delays(desk, orders=DELAY_MS)
-    send(queue, *[str(number) for number in range(10)])
+    count = 2 * MAX_PAGE_MESSAGES
+    send(queue, *[str(number) for number in range(count)])
     desk.flush()
     desk.restart()
     again = desk.namespace.get("orders")
     delays = Delays(desk)
-    delays.visibility.end(again)
-    send(again, "10")
+    delays.visibility.end_leftovers(again, desk.now_ms + DELAY_MS)
+    send(again, str(count))
+    # Whatever is due now comes while the first page is shown.
+    desk.namespace.tick()
     desk.flush()
-    desk.receiver(again.main, 100)
-    assert desk.take_bodies() == [str(number) for number in range(11)]
+    desk.receiver(again.main, count + 1)
+    assert desk.take_bodies() == [str(number) for number in range(count + 1)]
     assert delays.visibility.is_idle
 
 

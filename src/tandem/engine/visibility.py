@@ -75,11 +75,16 @@ class Visibility:
         return list(self._last_due_ms)
 
     def end(self, queue: Queue) -> None:
-        """Show what a queue holds: its delay is over. Also what it has held since before the broker was started."""
+        """Show what a queue holds: its delay is over."""
         if queue not in self._ending:
-            self._last_due_ms.setdefault(queue, 0)
             self._ending.add(queue)
             self._read_behind(queue, 0)
+
+    def end_leftovers(self, queue: Queue, last_due_ms: int) -> None:
+        """Show what a queue has held since before the start of the broker. Nothing of it is due later than stated: what
+        comes in meanwhile is held until then, and shown behind it."""
+        self._last_due_ms[queue] = last_due_ms
+        self.end(queue)
 
     def _read_behind(self, queue: Queue, after: int) -> None:
         def show(messages: list[BrokeredMessage], up_to: int) -> None:

@@ -15,7 +15,7 @@ from tandem.engine.message import NEVER_MS
 from tandem.engine.queue import Queue
 from tandem.errors import ArgumentError, DetachForced, NotAllowed, NotFound, QuotaExceeded, Scope
 from tandem.fault_kinds import FaultKind
-from tandem.server.faults.fault import Fault, FaultSettings
+from tandem.server.faults.fault import MAX_DELAY_MS, Fault, FaultSettings
 from tandem.server.faults.faults import Faults
 from tandem.server.faults.restarting import entities_of, restart, send_receivers_away
 from tandem.server.faults.stalls import Stalls
@@ -68,7 +68,7 @@ class FaultDesk:
             runner.begin()
             self._watch_visibility()
             for queue in holding:
-                self._faults.visibility.end(queue)
+                self._faults.visibility.end_leftovers(queue, self._clock.now_ms() + MAX_DELAY_MS)
             runner.finish()
 
     def inject(self, settings: FaultSettings) -> Fault:
