@@ -240,7 +240,7 @@ class Bus:
     # --- faults ---------------------------------------------------------------------------------------------
 
     def break_sends(self, entity: str | None = None, error: type[ProtocolError] | None = None) -> Outage:
-        """Refuse what clients send or schedule, to one entity or to all."""
+        """Refuse what clients send or schedule, to one entity or to all. The kind decides an error that is left out."""
         return self._break(FaultSettings(FaultKind.REFUSE_SENDS, entity, error))
 
     def break_receives(self, entity: str | None = None, error: type[ProtocolError] | None = None) -> Outage:
