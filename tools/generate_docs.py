@@ -2,6 +2,7 @@
 
 docs/limits.md                     from src/tandem/limits.py
 docs/reference/errors.md           from src/tandem/errors.py
+docs/reference/faults.md           its tables, from src/tandem/fault_kinds.py and tools/fault_surfaces.py
 docs/reference/state-machines.md   from the tables of src/tandem/amqp/states.py and src/tandem/pairing/failover.py
 """
 
@@ -16,7 +17,9 @@ from typing import Any
 
 from tandem import errors, limits
 from tandem.amqp import states
+from tandem.fault_kinds import DEFAULT_ERRORS, ERRORS, FaultKind, name_of_error
 from tandem.pairing.failover import TRANSITIONS
+from tools.fault_surfaces import DESCRIPTIONS, EXPECTED, MEANINGS, Surface
 
 ROOT = Path(__file__).resolve().parent.parent
 # A table of any of the state machines: the key of a Mapping is invariant, so no common base will do.
@@ -60,6 +63,45 @@ def errors_page() -> str:
     return "".join(parts)
 
 
+def faults_page() -> str:
+    """The page as it is, with its tables made anew."""
+    text = (ROOT / "docs/reference/faults.md").read_text()
+    tables = {"kinds": _fault_kinds(), "errors": _fault_errors(), "surfaces": _fault_surfaces()}
+    for name, table in tables.items():
+        begin, end = f"<!-- Made from the code by `make docs`: {name} -->\n\n", "\n<!-- end -->"
+        before, _, rest = text.partition(begin)
+        text = f"{before}{begin}{table}{end}{rest.partition(end)[2]}"
+    return text
+
+
+def _table(heading: list[str], rows: list[list[str]]) -> str:
+    lines = [heading, ["---"] * len(heading), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def _fault_kinds() -> str:
+    rows = []
+    for kind in FaultKind:
+        does, needs = DESCRIPTIONS[kind]
+        error = DEFAULT_ERRORS.get(kind)
+        rows.append([f"`{kind.value}`", does, needs, "" if error is None else f"`{name_of_error(error)}`"])
+    return _table(["kind", "does", "needs", "error unless you choose one"], rows)
+
+
+def _fault_errors() -> str:
+    rows = [
+        [f"`{name}`", f"`{error.condition}`", str(error.http_status), "yes" if error.is_transient else "no"]
+        for name, error in ERRORS.items()
+    ]
+    return _table(["error", "condition", "HTTP", "transient"], rows)
+
+
+def _fault_surfaces() -> str:
+    rows = [[f"`{kind.value}`", *[EXPECTED[kind][surface].value for surface in Surface]] for kind in FaultKind]
+    meanings = _table(["seen", "meaning"], [[seen.value, meaning] for seen, meaning in MEANINGS.items()])
+    return _table(["kind", *[surface.value for surface in Surface]], rows) + "\n" + meanings
+
+
 def _diagram(table: Table) -> str:
     lines = [f"    {state.name} --> {target.name}: {step.value}" for (state, step), target in table.items()]
     return "```mermaid\nstateDiagram-v2\n" + "\n".join(lines) + "\n```\n"
@@ -94,6 +136,7 @@ def pages() -> dict[Path, str]:
     return {
         ROOT / "docs/limits.md": limits_page(),
         ROOT / "docs/reference/errors.md": errors_page(),
+        ROOT / "docs/reference/faults.md": faults_page(),
         ROOT / "docs/reference/state-machines.md": states_page(),
     }
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tandem.fault_kinds import DEFAULT_ERRORS, FaultKind, name_of_error
 from tandem.management.connection_string import ConnectionString
 from tests.cli.program import Commands, serving, tandem_here
 from tests.markers import mission
@@ -49,15 +50,46 @@ def test_a_fault_is_injected_listed_met_and_cleared(faults: Commands) -> None:
     assert sent.returncode == 0
 
 
-def test_a_sentence_says_what_fails_and_for_how_long(faults: Commands) -> None:
+def test_a_sentence_says_what_fails_with_which_error_and_for_how_long(faults: Commands) -> None:
     assert "the namespace: throttle, until it is cleared" in faults.run("inject", "throttle", "--rate", "10")
     assert "orders: stall, for 1m" in faults.run("inject", "stall", "orders", "--delay", "5s", "--for", "1m")
+    assert "orders: refuse-sends with internal-error, until" in faults.run("inject", "refuse-sends", "orders")
 
 
-def test_what_cannot_be_is_one_line_that_says_what_could(faults: Commands) -> None:
-    assert "delay_ms is missing" in faults.refusal("inject", "stall", "orders")
-    assert "it must be one of server-busy" in faults.refusal("inject", "refuse-sends", "--error", "oops")
-    assert "one of them" in faults.refusal("clear")
+@mission("M15")
+def test_a_restart_of_an_entity_is_said_to_be_over_and_leaves_nothing_to_clear(faults: Commands) -> None:
+    sentence = faults.run("inject", "restart-entity", "orders")
+    assert sentence.endswith("orders: restart-entity with timeout, which happened once and is over\n")
+    assert faults.run("list") == "Nothing fails on purpose.\n"
+    lasting = faults.run("inject", "restart-entity", "orders", "--for", "30s")
+    assert lasting.endswith("orders: restart-entity with timeout, for 30s\n")
+    assert len(faults.json("list")["faults"]) == 1
+
+
+def test_the_help_names_every_kind_and_the_error_that_each_answers_with_by_default(faults: Commands) -> None:
+    # Lines break after hyphens too.
+    shown = " ".join(faults.run("inject", "--help").split()).replace("- ", "-")
+    for kind in FaultKind:
+        assert kind.value in shown
+    for kind, error in DEFAULT_ERRORS.items():
+        listed = shown.split(f"{name_of_error(error)} for ")[1].split(";")[0]
+        assert kind.value in listed
+
+
+def test_a_mistake_is_one_line_in_the_words_of_the_command_line(faults: Commands) -> None:
+    assert "--delay is missing: stall needs it" in faults.refusal("inject", "stall", "orders")
+    assert "--delay is 3600000; it must be from 1 to 900,000 milliseconds" in faults.refusal(
+        "inject", "stall", "orders", "--delay", "1h"
+    )
+    assert "--error is 'oops'; it must be one of server-busy" in faults.refusal(
+        "inject", "refuse-sends", "--error", "oops"
+    )
+    assert "--error is not-found; timeout answers with no error of your choice" in faults.refusal(
+        "inject", "timeout", "--error", "not-found"
+    )
+    assert "--perform is for the kind timeout" in faults.refusal("inject", "refuse-sends", "--perform")
+    assert "ENTITY is missing: restart-entity needs one" in faults.refusal("inject", "restart-entity")
+    assert "either the id of a fault or --all" in faults.refusal("clear")
     assert "there is no fault 999" in faults.refusal("clear", "999")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tandem.management.api import add_routes
 from tandem.server.broker import Broker, BrokerSettings
 from tests.management.json_api import Api
 from tests.markers import mission
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, until
 
 FAULTS = "/$api/v1/faults"
 
@@ -105,6 +106,84 @@ async def test_a_stalled_request_is_answered_late(api: Api) -> None:
     started_at = asyncio.get_running_loop().time()
     assert (await api.ask("GET", "/$api/v1/queues/orders")).status == 200
     assert asyncio.get_running_loop().time() - started_at >= 0.2
+
+
+async def test_an_error_is_an_answer_and_is_lost_as_well(api: Api) -> None:
+    await api.ask("POST", FAULTS, {"kind": "timeout", "operations": ["management"], "perform": True})
+    asking = asyncio.ensure_future(api.ask("PATCH", "/$api/v1/queues/missing", {"max_delivery_count": 3}))
+    await met(api)
+    assert not asking.done()
+    await api.ask("DELETE", FAULTS)
+    with pytest.raises(aiohttp.ClientError):
+        await asyncio.wait_for(asking, PATIENCE_S)
+
+
+async def test_a_stalled_request_is_counted_once_with_the_time_that_it_took(api: Api) -> None:
+    api.broker.directory.default.operations.stop()
+    await api.ask("POST", FAULTS, {"kind": "stall", "delay_ms": 200})
+    assert (await api.ask("GET", "/$api/v1/queues/orders")).status == 200
+    records = [one for one in api.broker.namespace.meter.take_all() if one.entity == "orders"]
+    assert [(one.operation, one.outcome, one.count) for one in records] == [("manage", "ok", 1)]
+
+
+@pytest.mark.parametrize("kind", ["refuse-everything", "refuse-management"])
+async def test_a_request_meets_a_fault_of_some_probability_once(api: Api, kind: str) -> None:
+    """Both would refuse another share of the requests if one of them were asked twice."""
+    await api.ask("POST", FAULTS, {"kind": kind, "probability": 0.5, "seed": 7})
+    dice = random.Random(7)
+    for _ in range(20):
+        expected = 500 if dice.random() < 0.5 else 200
+        assert (await api.ask("GET", "/$api/v1/queues/orders")).status == expected
+
+
+async def test_a_refusal_of_everything_speaks_the_language_of_the_surface(api: Api) -> None:
+    await api.ask("POST", FAULTS, {"kind": "refuse-everything"})
+    headers = {"Authorization": api.token()}
+    async with api.session.get(f"{api.base}/orders", headers=headers) as answer:
+        assert answer.status == 500
+        assert "<Detail>'orders' is broken on purpose" in await answer.text()
+    async with api.session.get(f"{api.base}/health") as answer:
+        assert (answer.status, (await answer.json())["error"]["condition"]) == (500, "amqp:internal-error")
+
+
+async def test_a_receive_in_progress_ends_when_connections_drop_and_gets_no_message(api: Api) -> None:
+    headers = {"Authorization": api.token()}
+    receiving = asyncio.ensure_future(api.session.post(f"{api.base}/orders/messages/head", headers=headers))
+    main = api.broker.namespace.get("orders").main
+    await until(lambda: main.consumers, "the receive waits")
+    await api.ask("POST", FAULTS, {"kind": "drop-connections", "duration_ms": 0})
+    with pytest.raises(aiohttp.ClientError):
+        await asyncio.wait_for(receiving, PATIENCE_S)
+    await until(lambda: not main.consumers, "the receive is over")
+
+
+@mission("M12", "M15")
+@pytest.mark.parametrize(
+    "kind, error",
+    [
+        ("refuse-sends", "internal-error"),
+        ("refuse-receives", "internal-error"),
+        ("refuse-management", "internal-error"),
+        ("refuse-everything", "internal-error"),
+        ("restart-entity", "timeout"),
+        ("timeout", None),
+        ("drop-connections", None),
+    ],
+)
+async def test_the_kind_decides_the_error_that_nobody_chose(api: Api, kind: str, error: str | None) -> None:
+    order = {"kind": kind, **({"entity": "orders"} if kind == "restart-entity" else {})}
+    assert (await api.ask("POST", FAULTS, order)).value["error"] == error
+
+
+@mission("M15")
+async def test_a_restart_of_an_entity_is_over_when_it_is_answered_unless_it_has_a_duration(api: Api) -> None:
+    shown = (await api.ask("POST", FAULTS, {"kind": "restart-entity", "entity": "orders"})).value
+    assert shown["ends_at_ms"] == shown["started_at_ms"]
+    assert (await api.ask("GET", FAULTS)).value == {"faults": []}
+    await api.ask("POST", FAULTS, {"kind": "restart-entity", "entity": "orders", "duration_ms": 60_000})
+    headers = {"Authorization": api.token()}
+    async with api.session.post(f"{api.base}/orders/messages", headers=headers) as answer:
+        assert answer.status == 408
 
 
 async def test_a_stop_does_not_wait_for_those_who_get_no_answer(tmp_path: Path) -> None:

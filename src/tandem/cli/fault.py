@@ -1,9 +1,10 @@
-"""`tandem fault`: let a broker fail on purpose, see what fails, and mend it."""
+"""`tandem fault`: let a broker fail on purpose, list what fails, and clear it."""
 
 from __future__ import annotations
 
 import enum
-from typing import Annotated, Any
+import re
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -12,6 +13,7 @@ from tandem.cli.failure import CommandFailed
 from tandem.cli.options import AsJson, Connection
 from tandem.cli.output import neutral, print_json, print_table
 from tandem.durations import duration_text, parse_duration_ms
+from tandem.fault_kinds import DEFAULT_ERRORS, ERRORS, FaultKind, name_of_error
 
 __all__ = ["app"]
 
@@ -26,22 +28,6 @@ app = typer.Typer(
 )
 
 
-class Kind(enum.Enum):
-    """What `tandem.server.faults.FaultKind` has."""
-
-    REFUSE_SENDS = "refuse-sends"
-    REFUSE_RECEIVES = "refuse-receives"
-    REFUSE_MANAGEMENT = "refuse-management"
-    REFUSE_EVERYTHING = "refuse-everything"
-    TIMEOUT = "timeout"
-    STALL = "stall"
-    THROTTLE = "throttle"
-    DROP_CONNECTIONS = "drop-connections"
-    REFUSE_CONNECTIONS = "refuse-connections"
-    DELAY_VISIBILITY = "delay-visibility"
-    RESTART_ENTITY = "restart-entity"
-
-
 class Operation(enum.Enum):
     """What clients do."""
 
@@ -50,36 +36,68 @@ class Operation(enum.Enum):
     MANAGEMENT = "management"
 
 
+# The options of `inject` by the names that their values have in the JSON API, whose errors use those names.
+_OPTIONS: Final = {
+    "kind": "KIND",
+    "entity": "ENTITY",
+    "error": "--error",
+    "duration_ms": "--for",
+    "delay_ms": "--delay",
+    "probability": "--probability",
+    "seed": "--seed",
+    "rate_per_second": "--rate",
+    "operations": "--operation",
+    "include_authentication": "--include-authentication",
+    "perform": "--perform",
+}
+
+
+def _default_errors() -> str:
+    """Each error that is a default, with the kinds that answer with it."""
+    kinds: dict[str, list[str]] = {}
+    for kind, error in DEFAULT_ERRORS.items():
+        kinds.setdefault(name_of_error(error) or "", []).append(kind.value)
+    return "; ".join(f"{name} for {', '.join(those)}" for name, those in kinds.items())
+
+
 @app.command("inject")
 def inject_fault(
-    kind: Annotated[Kind, typer.Argument(metavar="KIND", help=f"One of {', '.join(one.value for one in Kind)}.")],
+    kind: Annotated[
+        FaultKind, typer.Argument(metavar="KIND", help=f"One of {', '.join(one.value for one in FaultKind)}.")
+    ],
     entity: Annotated[
-        str | None, typer.Argument(metavar="[ENTITY]", help="What fails.", show_default="the whole namespace")
+        str | None, typer.Argument(metavar="[ENTITY]", help="Entity that fails.", show_default="the whole namespace")
     ] = None,
     error: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME", help="Refuse with this, as not-found or quota-exceeded.", show_default="server-busy"
+            metavar="NAME", help=f"Refuse with this error: {', '.join(ERRORS)}.", show_default=_default_errors()
         ),
     ] = None,
     duration: Annotated[
-        str | None, typer.Option("--for", metavar="TIME", help="How long.", show_default="until it is cleared")
+        str | None,
+        typer.Option(
+            "--for",
+            metavar="TIME",
+            help="Duration of the fault.",
+            show_default="until it is cleared; restart-entity happens once",
+        ),
     ] = None,
-    delay: Annotated[
-        str | None, typer.Option(metavar="TIME", help="By how much stall and delay-visibility put things off.")
-    ] = None,
-    probability: Annotated[float, typer.Option(help="How many of the operations meet it, from 0 to 1.")] = 1.0,
-    seed: Annotated[int, typer.Option(help="Of the dice: the same seed, the same course.", min=0)] = 0,
-    rate: Annotated[int | None, typer.Option(help="To how many requests a second throttle limits.")] = None,
+    delay: Annotated[str | None, typer.Option(metavar="TIME", help="Delay of stall and delay-visibility.")] = None,
+    probability: Annotated[float, typer.Option(help="Share of the operations that meet the fault, from 0 to 1.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Seed of --probability: the same seed, the same operations.", min=0)] = 0,
+    rate: Annotated[int | None, typer.Option(help="Requests a second that throttle allows.")] = None,
     operations: Annotated[
         list[Operation] | None,
-        typer.Option("--operation", metavar="sends|receives|management", help="Only these meet it; many times."),
+        typer.Option(
+            "--operation", metavar="sends|receives|management", help="Only these operations meet the fault; repeatable."
+        ),
     ] = None,
     include_authentication: Annotated[
-        bool, typer.Option("--include-authentication", help="Tokens that clients put meet it too.")
+        bool, typer.Option("--include-authentication", help="Requests for authentication meet the fault too.")
     ] = False,
     perform: Annotated[
-        bool, typer.Option("--perform", help="With timeout: do what is asked, and keep back only the answer.")
+        bool, typer.Option("--perform", help="With timeout: perform the request, and withhold only the answer.")
     ] = False,
     connection_string: Connection = None,
     as_json: AsJson = False,
@@ -88,6 +106,7 @@ def inject_fault(
 
     \b
     Examples:
+      tandem fault inject refuse-sends orders
       tandem fault inject refuse-sends orders --error quota-exceeded --for 30s
       tandem fault inject timeout orders --operation sends --probability 0.3
       tandem fault inject stall --delay 5s --for 1m
@@ -108,17 +127,21 @@ def inject_fault(
     given = {name: value for name, value in fields.items() if value is not None}
     given |= {"probability": probability, "seed": seed}
     given |= {"include_authentication": include_authentication, "perform": perform}
-    with management(connection_string, "entity") as client:
-        fault = client.inject_fault(given)
+    try:
+        with management(connection_string, "entity") as client:
+            fault = client.inject_fault(given)
+    except CommandFailed as failure:
+        raise CommandFailed(_in_options(str(failure))) from failure
     if as_json:
         print_json(fault)
     else:
-        typer.echo(f"fault {fault['id']}: {_covered(fault)}: {fault['kind']}, {_until(fault)}")
+        error_text = "" if fault["error"] is None else f" with {fault['error']}"
+        typer.echo(f"fault {fault['id']}: {_covered(fault)}: {fault['kind']}{error_text}, {_until(fault)}")
 
 
 @app.command("list")
 def list_faults(connection_string: Connection = None, as_json: AsJson = False) -> None:
-    """List the faults that are set, and how often each was met."""
+    """List the faults that are set, and how often clients met each."""
     with management(connection_string, "entity") as client:
         faults = client.faults()
     if as_json:
@@ -140,7 +163,7 @@ def clear_faults(
     connection_string: Connection = None,
     as_json: AsJson = False,
 ) -> None:
-    """Mend one fault, or all. Messages whose visibility was delayed appear at once.
+    """Clear one fault, or all. Messages whose visibility was delayed appear at once.
 
     \b
     Examples:
@@ -148,18 +171,23 @@ def clear_faults(
       tandem fault clear --all
     """
     if (identifier is None) != clears_all:
-        raise CommandFailed("give the id of a fault or --all, one of them; `tandem fault list` shows the ids")
+        raise CommandFailed("name either the id of a fault or --all; `tandem fault list` shows the ids")
     with management(connection_string, "entity") as client:
         if identifier is None:
             cleared = client.clear_faults()
         elif identifier not in [one["id"] for one in client.faults()]:
-            raise CommandFailed(f"there is no fault {identifier}: `tandem fault list` shows those that there are")
+            raise CommandFailed(f"there is no fault {identifier}: `tandem fault list` shows the faults that are set")
         else:
             cleared = [client.clear_fault(identifier)]
     if as_json:
         print_json({"faults": cleared})
     else:
         typer.echo(f"cleared {len(cleared)} fault{'' if len(cleared) == 1 else 's'}")
+
+
+def _in_options(text: str) -> str:
+    """Rewrite an error of the JSON API in the words of the command line."""
+    return re.sub(r"\b(?:" + "|".join(_OPTIONS) + r")\b(?= (?:is|must)\b)", lambda found: _OPTIONS[found[0]], text)
 
 
 def _duration_ms(option: str, text: str | None) -> int | None:
@@ -174,4 +202,6 @@ def _until(fault: dict[str, Any]) -> str:
     ends_at_ms = fault["ends_at_ms"]
     if ends_at_ms is None:
         return "until it is cleared"
+    if ends_at_ms == fault["started_at_ms"]:
+        return "which happened once and is over"
     return f"for {duration_text(ends_at_ms - fault['started_at_ms'])}"

@@ -160,6 +160,7 @@ class Relocation:
             # A deferred one is known by a number that it has not any more.
             moved.state = ACTIVE
             moved.due_at_ms = 0
+            moved.enqueued_time_ms = target.namespace.now_ms
         moved.sequence_number = 0
         moved.hop_count = 0
         moved.session_id = session_id_of(stored.bare)

@@ -28,6 +28,7 @@ from tandem.engine.timers import Timers
 from tandem.engine.topic import Topic
 from tandem.engine.topic_description import TopicDescription
 from tandem.engine.transactions import Transactions
+from tandem.engine.visibility import Visibility
 from tandem.errors import ArgumentError, EntityAlreadyExists, NotFound, ProtocolError, QuotaExceeded
 from tandem.ids import Nonces
 from tandem.limits import MAX_ENTITIES, MAX_SUBSCRIPTIONS_PER_TOPIC
@@ -58,6 +59,7 @@ class Namespace:
         "now_ms",
         "timers",
         "transactions",
+        "visibility",
     )
 
     def __init__(self, name: str, nonces: Nonces, now_ms: int, key_ring: KeyRing | None = None) -> None:
@@ -73,6 +75,8 @@ class Namespace:
         self.meter = Meter()
         # The store has no room for new messages.
         self.is_disk_full = False
+        # Messages that appear later than they came; None unless somebody delays some.
+        self.visibility: Visibility | None = None
         # Queues and topics. Subscriptions are found through their topic.
         self._by_path: dict[str, Queue] = {}
         self._by_number: dict[int, Queue] = {}

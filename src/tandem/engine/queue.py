@@ -213,6 +213,12 @@ class Queue:
 
     def place(self, message: BrokeredMessage, row: int, properties: dict[str, object] | None) -> None:
         """Put a message into this queue, or where this queue forwards to. `row` is where it was, -1 if it is new."""
+        visibility = self.namespace.visibility
+        if visibility is not None and message.state == ACTIVE:
+            visibility.hold(self, message)
+        self._route(message, row, properties)
+
+    def _route(self, message: BrokeredMessage, row: int, properties: dict[str, object] | None) -> None:
         # Where it comes to, nobody has tried it yet.
         message.delivery_count = 0
         forward_to = self.description.forward_to
@@ -245,7 +251,8 @@ class Queue:
         if not (message.state == SCHEDULED and message.sequence_number):
             message.sequence_number = self.take_number()
         message.stream = self.main.stream
-        message.enqueued_time_ms = self.namespace.now_ms
+        if message.state != SCHEDULED:
+            message.enqueued_time_ms = self.namespace.now_ms
         self._limit_time_to_live(message)
         self.main.expect(message)
         self._write(self.main, message, row, properties)
@@ -259,12 +266,15 @@ class Queue:
 
     @property
     def needs_bytes_to_activate(self) -> bool:
-        """Where it is forwarded to, a message may be judged by its properties."""
-        return self.description.forward_to is not None
+        """Where it is forwarded to, a message may be judged by its properties; and these say who scheduled it."""
+        return self.description.forward_to is not None or self.namespace.visibility is not None
 
-    def activate(self, message: BrokeredMessage, row: int) -> None:
-        """The time of a scheduled message has come."""
-        self.place(message, row, None)
+    def activate(self, message: BrokeredMessage, row: int, is_delayed: bool) -> None:
+        """The time of a scheduled message has come. One whose visibility was delayed has waited in this queue."""
+        if is_delayed:
+            self._route(message, row, None)
+        else:
+            self.place(message, row, None)
 
     def adopt(self, message: BrokeredMessage) -> None:
         """A message was forwarded here: what its former queue made of its session and partition does not count."""
@@ -364,7 +374,8 @@ class Queue:
                 message.hop_count += 1
                 message.dead_letter_source = self.name
                 message.enqueue_sequence_number = message.enqueue_sequence_number or message.sequence_number
-                message.state = 0
+                message.enqueued_time_ms = self.namespace.now_ms
+                message.state = ACTIVE
                 target.adopt(message)
                 target.place(message, row, properties)
                 return
@@ -384,7 +395,8 @@ class Queue:
             if message.expires_at_ms <= self.namespace.now_ms:
                 self.main.expire(message)
             else:
-                self.place(message, self.main.move_out(message), None)
+                message.enqueued_time_ms = self.namespace.now_ms
+                self._route(message, self.main.move_out(message), None)
         if not head.is_complete and not head.is_loading and self.main.active_count > len(outlet.locks.held):
             outlet.load(MAX_PAGE_MESSAGES)
 

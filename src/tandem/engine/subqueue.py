@@ -23,6 +23,7 @@ from tandem.engine.queries import (
     RowsQuery,
 )
 from tandem.engine.sessions import Sessions
+from tandem.engine.visibility import is_delayed
 from tandem.errors import (
     ArgumentOutOfRange,
     MessageLockLost,
@@ -572,13 +573,17 @@ class SubQueue:
         self._is_activating = False
         if self.queue.is_dropped:
             return
+        has_delays = self.namespace.visibility is not None
         for message in messages:
             self._change().add(message, -1)
             self.count(message, -1)
             row = message.row
+            has_waited = has_delays and is_delayed(message)
+            if not has_waited:
+                message.enqueued_time_ms = self.namespace.now_ms
             message.state = ACTIVE
             message.due_at_ms = 0
-            self.queue.activate(message, row)
+            self.queue.activate(message, row, has_waited)
         self._ask_next_times()
 
     def _expire_due(self) -> None:

@@ -98,7 +98,7 @@ class Topic(Queue):
     def needs_bytes_to_activate(self) -> bool:
         return True
 
-    def activate(self, message: BrokeredMessage, row: int) -> None:
+    def activate(self, message: BrokeredMessage, row: int, is_delayed: bool) -> None:
         self.namespace.effects.removed.append(row)
         self._publish(message)
 
@@ -110,6 +110,7 @@ class Topic(Queue):
         number = self.take_number()
         message.sequence_number = number
         message.stream = self.main.stream
+        came_at_ms = message.enqueued_time_ms
         message.enqueued_time_ms = namespace.now_ms
         if not message.enqueue_sequence_number:
             message.enqueue_sequence_number = number
@@ -118,6 +119,8 @@ class Topic(Queue):
             message.time_to_live_ms = default_ms
         admission = self._admission(message)
         subject = subject_of(message, self._new_id)
+        # Each subscription sets the time of its copy; until then it says since when a delayed copy has waited.
+        message.enqueued_time_ms = came_at_ms
         copies: list[BrokeredMessage] = []
         for subscription, selection in self.selector.select(subject).items():
             self._copy(message, subject, subscription, selection, admission, copies)

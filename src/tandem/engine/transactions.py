@@ -129,6 +129,8 @@ class Transactions:
         for settlement in transaction.settlements:
             settlement()
         for queue, drafts in transaction.sends:
+            for draft in drafts:
+                draft.message.enqueued_time_ms = self._namespace.now_ms
             queue.take(drafts)
 
     def _check(self, transaction: Transaction) -> None:

@@ -14,7 +14,7 @@ from tandem.engine.namespace import Namespace
 from tandem.management.access import Judges, require_right
 from tandem.management.metered import count, expect_operation
 from tandem.server.directory import Directory
-from tandem.server.faults.http import MUTING_FAULT, Withheld, hang_up, meet, stay_silent
+from tandem.server.faults.http import MUTING_FAULT, Withheld, hang_up, has_met_faults, meet, stay_silent
 from tandem.server.hosted_namespace import HostedNamespace
 from tandem.server.throttle import MANAGEMENT_CREDITS, MESSAGE_CREDITS
 from tandem.server.tracking import Tracker
@@ -60,22 +60,44 @@ class Gate:
     async def choose_namespace(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
-        """By the host that the request is for."""
+        """Handle a request in the namespace that its host names, with the faults of that namespace."""
         hosted = self._directory.find(request.host)
         _namespace.set(hosted)
-        faults = hosted.services.faults
         # The way to clear a fault stays open.
-        if faults is not None and not request.path.startswith(FAULTS_PATH):
-            if faults.refuses_connection():
-                return await hang_up(request)
-            faults.check_everything(request.path)
+        if request.path.startswith(FAULTS_PATH):
+            return await handler(request)
+        services = hosted.services
+        if services.faults is not None and services.faults.refuses_connection():
+            return hang_up(request)
+        transport = request.transport
+        # A client that has gone already has none.
+        if transport is None:
+            return hang_up(request)
+        services.http_transports.add(transport)
+        try:
+            return await self._handle(request, handler, hosted)
+        finally:
+            services.http_transports.discard(transport)
+
+    async def _handle(
+        self,
+        request: web.Request,
+        handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
+        hosted: HostedNamespace,
+    ) -> web.StreamResponse:
         try:
             answer = await handler(request)
+            if hosted.services.faults is not None and not (answer.prepared or has_met_faults(request)):
+                hosted.services.faults.check_everything(request.path)
         except Withheld as withheld:
-            return await withheld.go_on(request, handler)
+            is_resumed = await withheld.wait(request)
+            return await self._handle(request, handler, hosted) if is_resumed else hang_up(request)
         except Exception as error:
             count(request, hosted, error, self._clock.now_ms())
-            raise
+            muting = request.get(MUTING_FAULT)
+            if muting is None:
+                raise
+            return await stay_silent(request, muting)
         count(request, hosted, answer, self._clock.now_ms())
         muting = request.get(MUTING_FAULT)
         return answer if muting is None else await stay_silent(request, muting)

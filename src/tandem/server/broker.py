@@ -104,7 +104,6 @@ class Broker:
             authentication_timeout_s=settings.authentication_timeout_s,
             on_failure=self._on_failure,
         )
-        hosted.services.fault_desk.is_open = settings.allows_faults
         hosted.namespace.meter.is_on = settings.records_operations
         # If another one cannot be opened, this one is not left locked.
         opened.callback(hosted.store.close)
@@ -186,6 +185,8 @@ class Broker:
             await self._http.load()
         for hosted in self.directory:
             hosted.start()
+            if settings.allows_faults:
+                hosted.services.fault_desk.open()
         for port in (settings.port, settings.http_port):
             listener = Listener(self._make_endpoint, self._http, context)
             await listener.start(settings.host, port)

@@ -278,8 +278,9 @@ class Peer:
         """What they may be given has changed."""
         self.services.runner.deliver_decided()
         for node in list(self._nodes.values()):
-            if isinstance(node, Egress):
+            if isinstance(node, Egress | EventEgress):
                 node.on_credit()
+        self.endpoint.flush_soon()
 
     def detach_senders(self, covers: Callable[[str], bool], error: ProtocolError) -> None:
         """Those who send to an entity, or ask about it, have to attach again. Receivers are told by the engine."""

@@ -49,10 +49,21 @@ class Services:
         self.fault_desk = FaultDesk(self)
         # Every connection that is for this namespace, as far as is known.
         self.peers: set[Peer] = set()
+        # The connections of HTTP requests that are being handled, except those that set and clear faults.
+        self.http_transports: set[asyncio.Transport] = set()
         self._authentication_timeout_s = authentication_timeout_s
         self._loop = asyncio.get_running_loop()
         self._strangers: dict[Peer, asyncio.TimerHandle] = {}
         self._expiries: dict[Peer, asyncio.TimerHandle] = {}
+
+    def drop_connections(self) -> int:
+        """End every connection without a word, as a network does. Return how many there were."""
+        peers, transports = list(self.peers), list(self.http_transports)
+        for peer in peers:
+            peer.drop()
+        for transport in transports:
+            transport.abort()
+        return len(peers) + len(transports)
 
     def watch(self, peer: Peer) -> None:
         """A stranger has this long to say who it is."""

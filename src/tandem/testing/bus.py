@@ -34,7 +34,7 @@ from tandem.engine.namespace import Namespace
 from tandem.engine.subqueue import SubQueue
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic_description import TopicDescription
-from tandem.errors import ProtocolError, ServerBusy, UsageError
+from tandem.errors import ProtocolError, UsageError
 from tandem.management.api import add_routes
 from tandem.management.connection_string import ConnectionString
 from tandem.management.rule_lists import read_rules
@@ -239,19 +239,19 @@ class Bus:
 
     # --- faults ---------------------------------------------------------------------------------------------
 
-    def break_sends(self, entity: str | None = None, error: type[ProtocolError] = ServerBusy) -> Outage:
-        """Refuse what clients send or schedule, to one entity or to all."""
+    def break_sends(self, entity: str | None = None, error: type[ProtocolError] | None = None) -> Outage:
+        """Refuse what clients send or schedule, to one entity or to all. The kind decides an error that is left out."""
         return self._break(FaultSettings(FaultKind.REFUSE_SENDS, entity, error))
 
-    def break_receives(self, entity: str | None = None, error: type[ProtocolError] = ServerBusy) -> Outage:
+    def break_receives(self, entity: str | None = None, error: type[ProtocolError] | None = None) -> Outage:
         """Send receivers away and let none come, at one entity or at all; a topic with its subscriptions."""
         return self._break(FaultSettings(FaultKind.REFUSE_RECEIVES, entity, error))
 
-    def break_management(self, entity: str | None = None, error: type[ProtocolError] = ServerBusy) -> Outage:
+    def break_management(self, entity: str | None = None, error: type[ProtocolError] | None = None) -> Outage:
         """Refuse whatever manages entities: administration clients, the JSON API, rules over AMQP. Messages flow."""
         return self._break(FaultSettings(FaultKind.REFUSE_MANAGEMENT, entity, error))
 
-    def break_everything(self, error: type[ProtocolError] = ServerBusy) -> Outage:
+    def break_everything(self, error: type[ProtocolError] | None = None) -> Outage:
         """Drop every connection, and refuse whatever clients ask for when they come back, over AMQP or HTTP."""
         return self._break(FaultSettings(FaultKind.REFUSE_EVERYTHING, None, error))
 

@@ -35,11 +35,12 @@ _MAX_DIGITS: Final = 18
 
 
 class FaultRequest(Struct, forbid_unknown_fields=True):
-    """What is to fail. Without an entity it is the whole namespace; without a duration it lasts until it is cleared."""
+    """What is to fail: the whole namespace unless `entity` names one, until it is cleared unless `duration_ms` says how
+    long. `error` is left to the kind unless it is named."""
 
     kind: str
     entity: Annotated[str, Meta(min_length=1, max_length=512)] | None = None
-    error: str = "server-busy"
+    error: str | None = None
     duration_ms: int | None = None
     delay_ms: int | None = None
     probability: float = 1.0
@@ -51,7 +52,8 @@ class FaultRequest(Struct, forbid_unknown_fields=True):
 
 
 class ShownFault(Struct):
-    """A fault, and how often it was met. Times are milliseconds since 1970 in UTC; null is until it is cleared."""
+    """A fault, and how often it was met. Times are milliseconds since 1970 in UTC. `ends_at_ms` is null if the fault
+    lasts until it is cleared, and equal to `started_at_ms` if it happened once and is over."""
 
     id: int
     kind: str
@@ -148,7 +150,7 @@ def _settings(order: FaultRequest) -> FaultSettings:
     return FaultSettings(
         kind=_choice("kind", order.kind, kinds),
         entity=order.entity,
-        error=_choice("error", order.error, ERRORS),
+        error=None if order.error is None else _choice("error", order.error, ERRORS),
         duration_ms=order.duration_ms,
         delay_ms=order.delay_ms,
         probability=order.probability,

@@ -115,11 +115,7 @@ class MessageService:
             if subqueue.is_dead_letter or subqueue.queue.topic is not None:
                 raise NotAllowed(f"Messages cannot be sent to '{address.path}'.", Scope.DELIVERY)
             self._gate.throttle_message(is_partitioned=subqueue.queue.description.enable_partitioning)
-            drafts = subqueue.queue.read(payload, message_format)
-            faults = self._gate.hosted.services.faults
-            if faults is not None and faults.delays_visibility:
-                faults.hold(subqueue.queue, drafts)
-            messages = subqueue.queue.take(drafts)
+            messages = subqueue.queue.send(payload, message_format)
             count_as(request, "send", [message.size_bytes for message in messages])
 
         count_as(request, "send", (len(payload),))

@@ -1,21 +1,21 @@
-"""Failing on purpose: what one entity or the whole namespace does wrong for a while, and how.
+"""Failing on purpose: what one entity or the whole namespace does wrong for a while, and how. `tandem.fault_kinds` has
+the kinds and their errors.
 
-kinds         what can be made to fail, and the errors to fail with
 fault         one fault: what it covers, until when, how often it was met
 faults        those that are set, and what an operation meets
 stalls        operations that go on later
 visibility    messages that are taken now and appear later
 restarting    the serving of an entity begins anew
-http          requests over HTTP that are answered late or not at all
+http          HTTP requests that are answered late or not at all
 desk          setting, listing and clearing them, with what that does to clients
 """
 
 from __future__ import annotations
 
+from tandem.fault_kinds import ERRORS, FaultKind
 from tandem.server.faults.desk import FaultDesk, FaultsNotAllowed
 from tandem.server.faults.fault import Fault, FaultSettings
 from tandem.server.faults.faults import Encounter, Faults, Verdict
-from tandem.server.faults.kinds import ERRORS, FaultKind
 
 __all__ = [
     "ERRORS",

@@ -1,6 +1,7 @@
 """Setting, listing and clearing faults, with what that does to the clients that are connected.
 
-Faults are in memory: a restart clears them. Messages whose visibility was delayed stay due at their time.
+Faults are in memory: a restart clears them. What they delayed appears when a broker is started that allows faults, and
+on any other at the time at which it was due.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from tandem.clock import Clock
 from tandem.engine.message import NEVER_MS
 from tandem.engine.queue import Queue
 from tandem.errors import ArgumentError, DetachForced, NotAllowed, NotFound, QuotaExceeded, Scope
-from tandem.server.faults.fault import Fault, FaultSettings
+from tandem.fault_kinds import FaultKind
+from tandem.server.faults.fault import MAX_DELAY_MS, Fault, FaultSettings
 from tandem.server.faults.faults import Faults
-from tandem.server.faults.kinds import FaultKind
 from tandem.server.faults.restarting import entities_of, restart, send_receivers_away
 from tandem.server.faults.stalls import Stalls
 
@@ -44,8 +45,7 @@ class FaultDesk:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._clock: Clock = services.runner
-        # Whether faults may be set: a broker says so when it starts.
-        self.is_open = False
+        self._is_open = False
         self._next_id = 1
         self._stalls = Stalls()
         self._faults = Faults(self._clock, self._stalls)
@@ -59,9 +59,21 @@ class FaultDesk:
                 return fault
         raise NotFound(f"There is no fault {identifier}: it is over, was cleared, or was never set.")
 
+    def open(self) -> None:
+        """Allow faults to be set. Those from before the start are over: show what they still hold back."""
+        self._is_open = True
+        holding = [queue for queue in entities_of(self._services.namespace) if queue.main.scheduled_count]
+        if holding:
+            runner = self._services.runner
+            runner.begin()
+            self._watch_visibility()
+            for queue in holding:
+                self._faults.visibility.end_leftovers(queue, self._clock.now_ms() + MAX_DELAY_MS)
+            runner.finish()
+
     def inject(self, settings: FaultSettings) -> Fault:
-        """Let something fail, from now on. One that lasts no time is over when this returns."""
-        if not self.is_open:
+        """Let something fail from now on. A momentary fault is over when this returns."""
+        if not self._is_open:
             raise FaultsNotAllowed(
                 f"The fault {settings.kind.value} was not set: the broker was not started with --allow-faults."
             )
@@ -70,15 +82,16 @@ class FaultDesk:
         if len(self._faults) >= MAX_FAULTS:
             raise QuotaExceeded(f"There are {len(self._faults)} faults; at most {MAX_FAULTS} may be: clear some.")
         now_ms = self._clock.now_ms()
-        is_instant = settings.kind is FaultKind.RESTART_ENTITY and settings.duration_ms is None
         fault = Fault(self._next_id, settings, now_ms)
         self._next_id += 1
         runner = self._services.runner
         runner.begin()
-        if not is_instant and fault.ends_at_ms > now_ms:
+        if fault.ends_at_ms > now_ms:
             self._faults.add(fault)
             self._services.faults = self._faults
             runner.alarm = self
+            if fault.kind is FaultKind.DELAY_VISIBILITY:
+                self._watch_visibility()
         self._take_effect(fault)
         runner.finish()
         return fault
@@ -127,8 +140,6 @@ class FaultDesk:
         kind = settings.kind
         if queue is None and kind in {FaultKind.RESTART_ENTITY, FaultKind.DELAY_VISIBILITY}:
             raise ArgumentError(f"entity is {path!r:.80}, an event hub; {kind.value} is for queues and topics")
-        if kind is FaultKind.DELAY_VISIBILITY and queue is not None and queue.topic is not None:
-            raise ArgumentError(f"entity is {path!r:.80}; delay what is sent to its topic '{queue.topic.name}' instead")
 
     def _covered(self, fault: Fault) -> list[Queue]:
         return [queue for queue in entities_of(self._services.namespace) if fault.covers_path(queue.name)]
@@ -139,18 +150,20 @@ class FaultDesk:
         if fault.kind in {FaultKind.REFUSE_RECEIVES, FaultKind.REFUSE_EVERYTHING} and fault.settings.probability >= 1.0:
             for queue in self._covered(fault):
                 send_receivers_away(queue, error)
+            self._regulate_receivers()
         if fault.kind in {FaultKind.DROP_CONNECTIONS, FaultKind.REFUSE_EVERYTHING}:
-            for peer in list(services.peers):
-                fault.hit_count += 1
-                peer.drop()
+            fault.hit_count += services.drop_connections()
         if fault.kind is FaultKind.TIMEOUT and Right.LISTEN in fault.rights:
-            for peer in list(services.peers):
-                peer.regulate_receivers()
+            self._regulate_receivers()
         if fault.kind is FaultKind.RESTART_ENTITY:
             fault.hit_count += 1
             restart(services.namespace.get(fault.settings.entity or ""), error)
             for peer in list(services.peers):
                 peer.detach_senders(fault.covers_path, error)
+
+    def _regulate_receivers(self) -> None:
+        for peer in list(self._services.peers):
+            peer.regulate_receivers()
 
     def _end(self, fault: Fault) -> None:
         self._faults.remove(fault)
@@ -158,15 +171,19 @@ class FaultDesk:
         for again in self._stalls.take_of(fault):
             again()
         if fault.kind is FaultKind.TIMEOUT:
-            for peer in list(self._services.peers):
-                peer.regulate_receivers()
+            self._regulate_receivers()
         if fault.kind is FaultKind.DELAY_VISIBILITY:
-            for queue in self._faults.visibility.delayed_queues():
-                if self._faults.visibility_delay_ms(queue.name) is None:
-                    self._faults.visibility.end(queue)
+            self._faults.end_delays()
+
+    def _watch_visibility(self) -> None:
+        self._services.namespace.visibility = self._faults.visibility
+        self._services.runner.alarm = self
 
     def _tidy(self) -> None:
-        """With the last fault the question for faults goes, and until all delayed messages have appeared it stays."""
-        if not len(self._faults) and self._faults.visibility.is_idle:
+        """Stop asking for faults after the last one, and for delays when all delayed messages have appeared."""
+        if not len(self._faults):
             self._services.faults = None
-            self._services.runner.alarm = None
+        if not self._faults.delays_visibility:
+            self._services.namespace.visibility = None
+            if not len(self._faults):
+                self._services.runner.alarm = None

@@ -9,9 +9,10 @@ from typing import Final
 
 from tandem.addresses import split_subscription
 from tandem.auth import Right
+from tandem.auth.keys import ALL_RIGHTS
 from tandem.engine.message import NEVER_MS
 from tandem.errors import ArgumentError, ArgumentOutOfRange, ProtocolError, ServerBusy
-from tandem.server.faults.kinds import ERRORS, NAMESPACE_KINDS, REFUSING_KINDS, FaultKind, default_rights
+from tandem.fault_kinds import DEFAULT_ERRORS, MOMENTARY_KINDS, NAMESPACE_KINDS, FaultKind, name_of_error
 from tandem.server.throttle import Throttle
 
 __all__ = ["MAX_DELAY_MS", "MAX_DURATION_MS", "Fault", "FaultSettings"]
@@ -28,6 +29,15 @@ MAX_RATE_PER_SECOND: Final = 1_000_000
 
 _DELAYING: Final = frozenset({FaultKind.STALL, FaultKind.DELAY_VISIBILITY})
 
+# Which operations meet a fault, by the right that they need. Kinds that are not listed meet every operation.
+_RIGHTS: Final = {
+    FaultKind.REFUSE_SENDS: Right.SEND,
+    FaultKind.REFUSE_RECEIVES: Right.LISTEN,
+    FaultKind.REFUSE_MANAGEMENT: Right.MANAGE,
+    FaultKind.DELAY_VISIBILITY: Right.SEND,
+    FaultKind.RESTART_ENTITY: Right.SEND | Right.LISTEN,
+}
+
 
 @dataclass(frozen=True)
 class FaultSettings:
@@ -36,8 +46,9 @@ class FaultSettings:
     kind: FaultKind
     # None is the whole namespace.
     entity: str | None = None
-    error: type[ProtocolError] = ServerBusy
-    # None until it is cleared.
+    # None leaves it to the kind.
+    error: type[ProtocolError] | None = None
+    # None lasts until the fault is cleared; a momentary kind then happens once.
     duration_ms: int | None = None
     # Of a stall and of delayed visibility.
     delay_ms: int | None = None
@@ -54,7 +65,7 @@ class FaultSettings:
     is_performed: bool = False
 
     def check(self) -> None:
-        """Refuse what cannot be, with the name of what is wrong."""
+        """Raise ArgumentError for invalid settings; the message names the setting."""
         kind = self.kind
         _check_range("probability", self.probability, 0.0, 1.0)
         if self.duration_ms is not None:
@@ -63,6 +74,9 @@ class FaultSettings:
             raise ArgumentError(f"entity is {self.entity!r:.80}; {kind.value} is for the whole namespace: leave it out")
         if self.entity is None and kind is FaultKind.RESTART_ENTITY:
             raise ArgumentError(f"entity is missing: {kind.value} needs one")
+        if self.error is not None and kind not in DEFAULT_ERRORS:
+            name = name_of_error(self.error) or self.error.__name__
+            raise ArgumentError(f"error is {name}; {kind.value} answers with no error of your choice: leave it out")
         _check_belongs("delay_ms", self.delay_ms, kind, kind in _DELAYING)
         _check_belongs("rate_per_second", self.rate_per_second, kind, kind is FaultKind.THROTTLE)
         if self.delay_ms is not None:
@@ -71,8 +85,10 @@ class FaultSettings:
             _check_range("rate_per_second", self.rate_per_second, 1, MAX_RATE_PER_SECOND)
         if kind is FaultKind.DELAY_VISIBILITY and self.probability != 1.0:
             raise ArgumentError("probability must be left out of delay-visibility: it would change the order")
+        if self.rights is not None and kind in _RIGHTS:
+            raise ArgumentError(f"operations must be left out of {kind.value}: the kind says which ones meet it")
         if self.is_performed and kind is not FaultKind.TIMEOUT:
-            raise ArgumentError(f"is_performed is for the kind timeout, not for {kind.value}: leave it out")
+            raise ArgumentError(f"perform is for the kind timeout, not for {kind.value}: leave it out")
 
 
 class Fault:
@@ -82,10 +98,13 @@ class Fault:
         self.id: Final = identifier
         self.settings: Final = settings
         self.kind: Final = settings.kind
-        self.rights: Final = settings.rights if settings.rights is not None else default_rights(settings.kind)
+        self.error: Final = settings.error or DEFAULT_ERRORS.get(settings.kind)
+        self.rights: Final = settings.rights if settings.rights is not None else _RIGHTS.get(self.kind, ALL_RIGHTS)
         self.entity: Final = None if settings.entity is None else settings.entity.lower()
         self.started_at_ms: Final = now_ms
         duration_ms = settings.duration_ms
+        if duration_ms is None and self.kind in MOMENTARY_KINDS:
+            duration_ms = 0
         self.ends_at_ms: Final = NEVER_MS if duration_ms is None else now_ms + duration_ms
         self.hit_count = 0
         # Whoever waits for an answer that does not come learns from this that it is over.
@@ -95,10 +114,8 @@ class Fault:
 
     @property
     def error_name(self) -> str | None:
-        """What people call the error that it answers with; None if it answers with none, or with one of their own."""
-        if self.kind not in REFUSING_KINDS:
-            return None
-        return next((name for name, error in ERRORS.items() if error is self.settings.error), None)
+        """The name of the error that the fault answers with; None if there is no error, or none with a name."""
+        return None if self.error is None else name_of_error(self.error)
 
     def covers_path(self, path: str) -> bool:
         """What is wrong with a topic is wrong with its subscriptions."""
@@ -115,8 +132,9 @@ class Fault:
         return self.settings.probability >= 1.0 or self._dice.random() < self.settings.probability
 
     def refuse(self, path: str) -> None:
+        assert self.error is not None
         self.hit_count += 1
-        raise self.settings.error(f"'{path}' is broken on purpose: {self.kind.value}, fault {self.id}.")
+        raise self.error(f"'{path}' is broken on purpose: {self.kind.value}, fault {self.id}.")
 
     def throttle(self, now_ms: int) -> None:
         try:
@@ -128,7 +146,8 @@ class Fault:
 
 def _check_range(field: str, value: float, least: float, most: float) -> None:
     if not least <= value <= most:
-        raise ArgumentOutOfRange(f"{field} is {value}; it must be from {least:,} to {most:,}")
+        unit = " milliseconds" if field.endswith("_ms") else ""
+        raise ArgumentOutOfRange(f"{field} is {value}; it must be from {least:,} to {most:,}{unit}")
 
 
 def _check_belongs(field: str, value: int | None, kind: FaultKind, is_needed: bool) -> None:

@@ -12,12 +12,11 @@ from typing import NamedTuple
 
 from tandem.auth import Right
 from tandem.clock import Clock
-from tandem.engine.intake import Draft
 from tandem.engine.queue import Queue
+from tandem.engine.visibility import Visibility
+from tandem.fault_kinds import DEFAULT_ERRORS, FaultKind
 from tandem.server.faults.fault import Fault
-from tandem.server.faults.kinds import REFUSING_KINDS, FaultKind
 from tandem.server.faults.stalls import Stalls
-from tandem.server.faults.visibility import Visibility
 
 __all__ = ["Encounter", "Faults", "Verdict"]
 
@@ -45,7 +44,7 @@ class Faults:
         self._clock = clock
         self._stalls = stalls
         self._faults: list[Fault] = []
-        self.visibility = Visibility()
+        self.visibility = Visibility(self._delay_ms)
 
     def __iter__(self) -> Iterator[Fault]:
         return iter(list(self._faults))
@@ -72,7 +71,7 @@ class Faults:
         """The same for a request that names an entity by its path, or with an empty one the namespace."""
         now_ms = self._clock.now_ms()
         for fault in self._faults:
-            if fault.kind in REFUSING_KINDS:
+            if fault.kind in DEFAULT_ERRORS:
                 if fault.meets(right, path, now_ms):
                     fault.refuse(path)
             elif fault.kind is FaultKind.THROTTLE and fault.meets(right, path, now_ms):
@@ -91,7 +90,7 @@ class Faults:
         """A token is put: raise the error of the first fault that refuses it."""
         now_ms = self._clock.now_ms()
         for fault in self._of_authentication(now_ms):
-            if fault.kind in REFUSING_KINDS:
+            if fault.kind in DEFAULT_ERRORS:
                 fault.refuse("$cbs")
             elif fault.kind is FaultKind.THROTTLE:
                 fault.throttle(now_ms)
@@ -120,9 +119,13 @@ class Faults:
         return Encounter(fault, Verdict.WITHHELD)
 
     def starves(self, path: str) -> bool:
-        """Whether a receiver gets nothing at present, and is told nothing."""
+        """Return whether a receiver that asks for messages gets neither messages nor an error."""
         now_ms = self._clock.now_ms()
-        return any(fault.kind is FaultKind.TIMEOUT and fault.meets(Right.LISTEN, path, now_ms) for fault in self)
+        for fault in self._faults:
+            if fault.kind is FaultKind.TIMEOUT and fault.meets(Right.LISTEN, path, now_ms):
+                fault.hit_count += 1
+                return True
+        return False
 
     def stalls_delivery(self, path: str, again: Callable[[], None]) -> bool:
         """Whether messages on their way to a receiver go on later."""
@@ -145,23 +148,26 @@ class Faults:
     def delays_visibility(self) -> bool:
         return not self.visibility.is_idle or any(fault.kind is FaultKind.DELAY_VISIBILITY for fault in self._faults)
 
-    def visibility_delay_ms(self, path: str) -> int | None:
-        """By how much a message that is sent to this entity appears later."""
-        now_ms = self._clock.now_ms()
-        for fault in self._faults:
-            if fault.kind is FaultKind.DELAY_VISIBILITY and fault.meets(Right.SEND, path, now_ms):
-                return fault.settings.delay_ms
-        return None
+    def end_delays(self) -> None:
+        """Show what is held in queues that no fault delays any longer."""
+        for queue in self.visibility.holding_queues():
+            if self._delaying(queue) is None:
+                self.visibility.end(queue)
 
-    def hold(self, queue: Queue, drafts: list[Draft]) -> None:
-        """Let these messages, which are about to be taken, appear later if a fault says so."""
+    def _delaying(self, queue: Queue) -> Fault | None:
         now_ms = self._clock.now_ms()
         for fault in self._faults:
             if fault.kind is FaultKind.DELAY_VISIBILITY and fault.meets(Right.SEND, queue.name, now_ms):
-                fault.hit_count += len(drafts)
-                self.visibility.delay(queue, fault.settings.delay_ms or 0)
-                break
-        self.visibility.hold(queue, drafts)
+                return fault
+        return None
+
+    def _delay_ms(self, queue: Queue) -> int:
+        """The delay of a message that comes to a queue now."""
+        fault = self._delaying(queue)
+        if fault is None:
+            return 0
+        fault.hit_count += 1
+        return fault.settings.delay_ms or 0
 
     # --- connections ----------------------------------------------------------------------------------------
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from tandem.amqp import IncomingDelivery, ReceiverLink, Rejected
+from tandem.auth import Right
 from tandem.engine.metering import Tally
 from tandem.engine.namespace import Namespace
 from tandem.errors import ProtocolError
+from tandem.server.faults.faults import Verdict
 from tandem.server.nodes.link_meter import LinkMeter
 
 if TYPE_CHECKING:
@@ -41,6 +45,39 @@ class Acknowledging:
         # Of the acknowledgements under way, oldest first: when what they are for came, what it is counted as, and how
         # many messages it has.
         self._expected: deque[tuple[int, Tally, int]] = deque()
+        # A delivery that a fault delayed, while it is taken.
+        self._resumed: IncomingDelivery | None = None
+
+    def on_delivery(self, delivery: IncomingDelivery) -> None:
+        """Take a delivery, or refuse it."""
+        raise NotImplementedError
+
+    def take_unanswered(self, delivery: IncomingDelivery) -> None:
+        """Take a delivery without acknowledging it; raise what it would be refused with."""
+        raise NotImplementedError
+
+    def meets_fault(self, delivery: IncomingDelivery) -> bool:
+        """Return whether a fault withholds the answer to the delivery, for good or for a while."""
+        if delivery is self._resumed:
+            return False
+        met = self.peer.meet(Right.SEND, self._entity, partial(self._go_on, delivery))
+        if met is None:
+            return False
+        if met.verdict is Verdict.MUTED:
+            # An error is an answer too.
+            with contextlib.suppress(ProtocolError):
+                self.take_unanswered(delivery)
+        # Without an answer it counts as in flight, so that credit bounds how many there can be.
+        self._in_flight += 1
+        return True
+
+    def _go_on(self, delivery: IncomingDelivery) -> None:
+        """Take a delivery that was delayed."""
+        self._in_flight -= 1
+        if self.link.context is self:
+            self._resumed = delivery
+            self.on_delivery(delivery)
+            self._resumed = None
 
     def acknowledge_later(self, delivery: IncomingDelivery, message_count: int) -> None:
         """A delivery with so many messages was taken."""

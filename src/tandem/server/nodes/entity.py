@@ -33,6 +33,7 @@ from tandem.engine.metering import Tally
 from tandem.engine.queue import Queue
 from tandem.engine.subqueue import SubQueue as EngineSubQueue
 from tandem.engine.topic import Topic
+from tandem.engine.visibility import is_delayed
 from tandem.errors import (
     ArgumentError,
     EncodeError,
@@ -105,7 +106,7 @@ class Ingress(Acknowledging):
         queue = self._queue
         try:
             services = self.peer.services
-            if services.faults is not None and self._meets_fault(delivery, services.faults):
+            if services.faults is not None and self.meets_fault(delivery):
                 return
             throttle = services.throttle
             if throttle.credits_per_second is not None:
@@ -136,43 +137,28 @@ class Ingress(Acknowledging):
             message = draft.message
             if draft.is_ping:
                 tally = self.meter.tally("ping")
-            elif message.state == SCHEDULED:
+            elif message.state == SCHEDULED and not is_delayed(message):
                 tally = self.meter.tally("schedule")
             else:
                 tally = self._sends
             tally.add(message.size_bytes)
         return tally
 
-    def _meets_fault(self, delivery: IncomingDelivery, faults: Faults) -> bool:
-        """Whether a fault has dealt with the delivery: it is not answered, or later, or shown later."""
-        queue = self._queue
-        if delivery is not self._resumed:
-            met = self.peer.meet(Right.SEND, queue.name, partial(self._go_on, delivery))
-            if met is not None:
-                if met.verdict is Verdict.MUTED:
-                    queue.send(delivery.payload, delivery.message_format)
-                # Without an answer it counts as under way, so that credit bounds how many there can be.
-                self._in_flight += 1
-                return True
-        if not faults.delays_visibility or self._destination is not None or queue.is_dropped:
-            return False
-        drafts = queue.read(delivery.payload, delivery.message_format)
-        faults.hold(queue, drafts)
-        self._take_drafts(delivery, drafts, delivery.state)
-        return True
-
-    def _go_on(self, delivery: IncomingDelivery) -> None:
-        """A delivery that was held up."""
-        self._in_flight -= 1
-        if self.link.context is self:
-            self._resumed = delivery
-            self.on_delivery(delivery)
-            self._resumed = None
-
-    _resumed: IncomingDelivery | None = None
+    def take_unanswered(self, delivery: IncomingDelivery) -> None:
+        self._count(self._take(delivery, delivery.state))
 
     def _take_unusual(self, delivery: IncomingDelivery, state: DeliveryState | None) -> None:
         """Part of a transaction, sent by way of another entity, or to an entity that is gone."""
+        drafts = self._take(delivery, state)
+        tally = self._count(drafts)
+        if isinstance(state, TransactionalState):
+            self.link.settle(delivery, TransactionalState(state.txn_id, ACCEPTED))
+            self.top_up()
+        else:
+            self.acknowledge_alone(delivery, tally, len(drafts))
+
+    def _take(self, delivery: IncomingDelivery, state: DeliveryState | None) -> list[Draft]:
+        """Take a delivery without acknowledging it."""
         queue = self._queue
         if queue.is_dropped:
             # Also if another was made under its name: what this one took would never be seen again.
@@ -181,18 +167,11 @@ class Ingress(Acknowledging):
         if self._destination is not None:
             for draft in drafts:
                 draft.destination = self._destination
-        self._take_drafts(delivery, drafts, state)
-
-    def _take_drafts(self, delivery: IncomingDelivery, drafts: list[Draft], state: DeliveryState | None) -> None:
-        queue = self._queue
         if isinstance(state, TransactionalState):
             queue.namespace.transactions.find(state.txn_id, self.peer).send(queue, drafts)
-            self.link.settle(delivery, TransactionalState(state.txn_id, ACCEPTED))
-            self.top_up()
-            self._count(drafts)
-            return
-        queue.take(drafts)
-        self.acknowledge_alone(delivery, self._count(drafts), len(drafts))
+        else:
+            queue.take(drafts)
+        return drafts
 
 
 class _Echo:

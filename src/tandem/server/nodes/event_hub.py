@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tandem.addresses import Address, HubPath
@@ -17,6 +18,7 @@ from tandem.engine.hubs.position import START, StartPosition, parse_selector
 from tandem.engine.hubs.receiver import EventDelivery
 from tandem.engine.hubs.record import ProducerMark
 from tandem.errors import ArgumentError, NotAllowed, ProtocolError, Scope
+from tandem.server.faults.faults import Faults
 from tandem.server.nodes.acknowledging import Acknowledging
 from tandem.server.nodes.link_meter import LinkMeter
 from tandem.server.throttle import MESSAGE_CREDITS
@@ -107,25 +109,31 @@ class EventIngress(Acknowledging):
         properties[Symbol(_PRODUCER_NUMBER)] = Int(mark.sequence_number)
 
     def on_delivery(self, delivery: IncomingDelivery) -> None:
-        hub = self._hub
         try:
             services = self.peer.services
-            if services.faults is not None:
-                services.faults.check_path(Right.SEND, hub.name)
+            if services.faults is not None and self.meets_fault(delivery):
+                return
             throttle = services.throttle
             if throttle.credits_per_second is not None:
                 throttle.take(MESSAGE_CREDITS, self._namespace.now_ms)
-            if delivery.state is not None:
-                raise NotAllowed("Event hubs take no part in transactions.", Scope.DELIVERY)
-            units_before = hub.billable_units
-            count = hub.send(
-                delivery.payload, delivery.message_format, self._partition, self._publisher, self._producer
-            )
+            count = self._take(delivery)
         except ProtocolError as error:
             self.refuse(delivery, error)
             return
-        self._sends.add_batch(count, len(delivery.payload), hub.billable_units - units_before)
         self.acknowledge_later(delivery, count)
+
+    def take_unanswered(self, delivery: IncomingDelivery) -> None:
+        self._take(delivery)
+
+    def _take(self, delivery: IncomingDelivery) -> int:
+        """Take the events of a delivery without acknowledging it. Return how many there are."""
+        if delivery.state is not None:
+            raise NotAllowed("Event hubs take no part in transactions.", Scope.DELIVERY)
+        hub = self._hub
+        units_before = hub.billable_units
+        count = hub.send(delivery.payload, delivery.message_format, self._partition, self._publisher, self._producer)
+        self._sends.add_batch(count, len(delivery.payload), hub.billable_units - units_before)
+        return count
 
 
 class EventEgress:
@@ -166,7 +174,24 @@ class EventEgress:
         receiver = self._receiver
         link = self.link
         if receiver.is_open:
+            faults = self.peer.services.faults
+            if faults is not None and self._is_starved(faults):
+                return
             self._partition.grant(receiver, max(0, link.credit - receiver.unsent_count), link.is_draining)
+
+    def _is_starved(self, faults: Faults) -> bool:
+        """Return whether a fault keeps events from this reader. Credit that it had is taken back."""
+        hub_name = self._partition.hub.name
+        try:
+            faults.check_path(Right.LISTEN, hub_name)
+        except ProtocolError as error:
+            self.link.detach(self.peer.tracker.sign(error, self.address.path))
+            self.peer.forget(self.link)
+            return True
+        is_starved = faults.starves(hub_name)
+        if is_starved:
+            self._partition.grant(self._receiver, 0, False)
+        return is_starved
 
     def pause(self) -> None:
         self._receiver.is_paused = True
@@ -181,6 +206,11 @@ class EventEgress:
     # --- to the client --------------------------------------------------------------------------------------
 
     def deliver_events(self, delivery: EventDelivery) -> None:
+        faults = self.peer.services.faults
+        if faults is not None and not self._is_late:
+            again = partial(self.peer.turn, partial(self._deliver_late, delivery))
+            if faults.stalls_delivery(self._partition.hub.name, again):
+                return
         receiver = self._receiver
         link = self.link
         events = delivery.events
@@ -205,6 +235,14 @@ class EventEgress:
             link.detach(self.peer.tracker.sign(error, self.address.path))
             self.peer.forget(link)
         self.peer.endpoint.flush_soon()
+
+    def _deliver_late(self, delivery: EventDelivery) -> None:
+        self._is_late = True
+        self.deliver_events(delivery)
+        self._is_late = False
+
+    # What is being delivered was delayed by a fault, and is not delayed again.
+    _is_late = False
 
     def _metrics(self) -> bytes:
         """What a client that asked for it is told of the partition with each event."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tandem.addresses import Address, parse_address
@@ -52,9 +53,16 @@ class HubManagementLink:
             link.settle(delivery, Rejected(AmqpError.of(error)))
             return
         link.settle(delivery, ACCEPTED)
+        self._answer(properties, asked, is_new=True)
+
+    def _answer(self, properties: Properties, asked: dict[str, object], *, is_new: bool) -> None:
+        """Answer a request, unless a fault withholds the answer. One that was delayed is not new."""
         body: dict[str, object] = {}
         try:
-            body = self._read(asked)
+            hub = self._admitted(asked)
+            if is_new and self.peer.meet(Right.LISTEN, hub, partial(self._answer, properties, asked, is_new=False)):
+                return
+            body = self._read(asked, hub)
             status, description, condition = 200, "OK", None
         except ProtocolError as error:
             status, condition = error.http_status, error.condition
@@ -76,11 +84,11 @@ class HubManagementLink:
                 )
             )
 
-    def _read(self, asked: dict[str, object]) -> dict[str, object]:
+    def _admitted(self, asked: dict[str, object]) -> str:
+        """Return the path of the hub that a request is about, if the client may read it."""
         peer = self.peer
-        namespace = peer.services.namespace
-        peer.services.throttle.take(MANAGEMENT_CREDITS, namespace.now_ms)
-        operation, kind = asked.get("operation"), asked.get("type")
+        peer.services.throttle.take(MANAGEMENT_CREDITS, peer.services.namespace.now_ms)
+        operation = asked.get("operation")
         if operation != "READ":
             raise OperationNotImplemented(f"operation is {operation!r:.80}; $management has READ")
         name = asked.get("name")
@@ -90,9 +98,11 @@ class HubManagementLink:
         # Some SDKs put a token for the hub, others one for its $management.
         if not peer.claims.rights_for(parse_address(f"{name}/{self.address.resource}").resource, peer.now_s()):
             peer.require(Right.LISTEN, address)
-        if peer.services.faults is not None:
-            peer.services.faults.check_path(Right.LISTEN, address.path)
-        hub = namespace.hubs.get(address.path)
+        return address.path
+
+    def _read(self, asked: dict[str, object], path: str) -> dict[str, object]:
+        hub = self.peer.services.namespace.hubs.get(path)
+        kind = asked.get("type")
         if kind == _HUB:
             return _describe(hub)
         if kind == _PARTITION:
