@@ -114,7 +114,8 @@ class MessageService:
             subqueue = namespace.resolve(address)
             if subqueue.is_dead_letter or subqueue.queue.topic is not None:
                 raise NotAllowed(f"Messages cannot be sent to '{address.path}'.", Scope.DELIVERY)
-            self._gate.throttle_message(is_partitioned=subqueue.queue.description.enable_partitioning)
+            queue = subqueue.queue
+            self._gate.throttle_message(queue.name, len(payload), is_partitioned=queue.description.enable_partitioning)
             drafts = subqueue.queue.read(payload, message_format)
             faults = self._gate.hosted.services.faults
             if faults is not None and faults.delays_visibility:

@@ -19,7 +19,6 @@ from tandem.engine.hubs.record import ProducerMark
 from tandem.errors import ArgumentError, NotAllowed, ProtocolError, Scope
 from tandem.server.nodes.acknowledging import Acknowledging
 from tandem.server.nodes.link_meter import LinkMeter
-from tandem.server.throttle import MESSAGE_CREDITS
 
 if TYPE_CHECKING:
     from tandem.server.peer import Peer
@@ -112,9 +111,9 @@ class EventIngress(Acknowledging):
             services = self.peer.services
             if services.faults is not None:
                 services.faults.check_path(Right.SEND, hub.name)
-            throttle = services.throttle
-            if throttle.credits_per_second is not None:
-                throttle.take(MESSAGE_CREDITS, self._namespace.now_ms)
+            admission = services.admission
+            if admission is not None:
+                admission.check_send(hub.name, self._namespace.now_ms, False)
             if delivery.state is not None:
                 raise NotAllowed("Event hubs take no part in transactions.", Scope.DELIVERY)
             units_before = hub.billable_units

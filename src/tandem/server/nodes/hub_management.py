@@ -14,7 +14,6 @@ from tandem.engine.hubs.hub import EventHub
 from tandem.errors import ArgumentError, DecodeError, OperationNotImplemented, ProtocolError
 from tandem.server.nodes.event_hub import NO_EVENT_TIME_MS
 from tandem.server.nodes.responses import find_response_link
-from tandem.server.throttle import MANAGEMENT_CREDITS
 
 if TYPE_CHECKING:
     from tandem.server.peer import Peer
@@ -79,7 +78,9 @@ class HubManagementLink:
     def _read(self, asked: dict[str, object]) -> dict[str, object]:
         peer = self.peer
         namespace = peer.services.namespace
-        peer.services.throttle.take(MANAGEMENT_CREDITS, namespace.now_ms)
+        if peer.services.admission is not None:
+            # Readers ask for partitions before they receive.
+            peer.services.admission.check_settlement(namespace.now_ms)
         operation, kind = asked.get("operation"), asked.get("type")
         if operation != "READ":
             raise OperationNotImplemented(f"operation is {operation!r:.80}; $management has READ")
