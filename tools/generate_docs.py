@@ -3,7 +3,8 @@
 docs/limits.md                     from src/tandem/limits.py
 docs/reference/errors.md           from src/tandem/errors.py
 docs/reference/faults.md           its tables, from src/tandem/fault_kinds.py and tools/fault_surfaces.py
-docs/reference/state-machines.md   from the tables of src/tandem/amqp/states.py and src/tandem/pairing/failover.py
+docs/reference/state-machines.md   from the tables of src/tandem/amqp/states.py, src/tandem/pairing/failover.py and
+                                   src/tandem/server/health/gauge.py
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from tandem import errors, limits
 from tandem.amqp import states
 from tandem.fault_kinds import DEFAULT_ERRORS, ERRORS, FaultKind, name_of_error
 from tandem.pairing.failover import TRANSITIONS
+from tandem.server.health import gauge
 from tools.fault_surfaces import DESCRIPTIONS, EXPECTED, MEANINGS, Surface
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -129,7 +131,22 @@ def states_page() -> str:
     )
     moves = {pair: target for pair, (target, _) in TRANSITIONS.items() if target is not pair[0]}
     parts.append(_diagram(moves))
+    parts.append(
+        "\n## A facet of a broker's health\n\nThe table of `tandem/server/health/gauge.py`: how a broker judges one of "
+        "its facets. Requests are refused while it is overloaded or easing.\n\n"
+    )
+    parts.append(_gauge_diagram())
     return "".join(parts)
+
+
+def _gauge_diagram() -> str:
+    lines: list[str] = []
+    for (condition, reading, is_long), target in gauge.TRANSITIONS.items():
+        is_always = gauge.TRANSITIONS[condition, reading, not is_long] is target
+        if target is not condition and not (is_always and is_long):
+            moment = "" if is_always else " for the sustained time"
+            lines.append(f"    {condition.name} --> {target.name}: limit {reading.value}{moment}")
+    return "```mermaid\nstateDiagram-v2\n" + "\n".join(lines) + "\n```\n"
 
 
 def pages() -> dict[Path, str]:

@@ -78,7 +78,7 @@ class Group:
 GROUP_FOLDERS: Final = {
     "spark": ("spark",),
     "sdks": ("compat",),
-    "outages": ("crash", "drill", "load", "pairing"),
+    "outages": ("crash", "drill", "health", "load", "pairing"),
     "commands": ("cli", "client", "management", "security", "testing"),
 }
 GROUPED: Final = [folder for folders in GROUP_FOLDERS.values() for folder in folders]

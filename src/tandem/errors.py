@@ -9,6 +9,7 @@
     ├── StoreError                      the data directory cannot be used
     │   ├── StoreFailed                 a write or an fsync failed: the process must stop, nothing more is acknowledged
     │   └── StoreCorrupt                what is on disk contradicts itself: `tandem check` says where
+    ├── BrokerStalled                   the broker cannot go on by itself: the process must end and be started again
     └── ProtocolError                   goes onto the wire: condition, description, scope
         ├── DecodeError                 amqp:decode-error                 connection
         ├── FramingError                amqp:connection:framing-error     connection
@@ -62,6 +63,7 @@ __all__ = [
     "ArgumentError",
     "ArgumentOutOfRange",
     "ArrowUnavailable",
+    "BrokerStalled",
     "ConfigurationError",
     "ConnectionForced",
     "DecodeError",
@@ -159,6 +161,10 @@ class StoreFailed(StoreError):
 
 class StoreCorrupt(StoreError):
     """What is on disk contradicts itself. `tandem check` says where."""
+
+
+class BrokerStalled(TandemError):
+    """The broker cannot go on, and no restart inside the process helps. It ends with exit code 75: start it again."""
 
 
 class ProtocolError(TandemError):
@@ -271,7 +277,7 @@ class UnattachedHandle(ProtocolError):
 
 
 class DetachForced(ProtocolError):
-    """The link is detached by an operator or for being idle. Attach again."""
+    """The link is detached by an operator, for being idle, or because its entity was restarted. Attach again."""
 
     condition = "amqp:link:detach-forced"
     http_status = 503

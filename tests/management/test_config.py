@@ -22,6 +22,8 @@ from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic_description import TopicDescription
 from tandem.errors import ConfigurationError
 from tandem.ids import Nonces
+from tandem.server.health import HealthSettings
+from tests.markers import mission
 
 TOML = """
 namespace = "orders-eu"
@@ -184,6 +186,15 @@ def empty_namespace() -> Namespace:
     return Namespace("test", Nonces(lambda: bytes(8)), 1_000)
 
 
+@mission("M13")
+def test_the_toml_sets_the_limits_of_health_and_zero_switches_one_off(tmp_path: Path) -> None:
+    configuration = read(tmp_path, "[health]\nmax_commit_time_ms = 0\nmin_disk_megabytes = 500\nstall_ms = 5_000")
+    settings = HealthSettings.of(configuration.health)
+    assert (settings.max_commit_time_ms, settings.min_disk_megabytes, settings.stall_ms) == (None, 500, 5_000)
+    assert settings.max_event_loop_lag_ms == HealthSettings().max_event_loop_lag_ms
+    assert HealthSettings.of(read(tmp_path, TOML).health) == HealthSettings.of({})
+
+
 def test_the_toml_says_where_to_listen_and_which_queues_there_are(tmp_path: Path) -> None:
     configuration = read(tmp_path, TOML)
     assert (configuration.default.name, configuration.host, configuration.tls) == ("orders-eu", "0.0.0.0", "off")
@@ -310,6 +321,10 @@ def test_the_largest_time_of_the_service_means_never(tmp_path: Path) -> None:
         ("port = true", "port is True"),
         ("http_port = 'high'", "http_port is 'high'"),
         ("credits_per_second = 0", "credits_per_second is 0"),
+        ("health = 1", "health must be an object"),
+        ("[health]\nmax_cpu = 1", "health.max_cpu is not a setting; those are max_event_loop_lag_ms"),
+        ("[health]\nsustained_ms = 0", "health.sustained_ms is 0"),
+        ("[health]\nstall_ms = '5s'", "health.stall_ms is '5s'"),
         ("host = 1", "host must be a text"),
         ("namespace = '-'", "namespace is '-'"),
         ("queues = 1", "queues must be a list"),

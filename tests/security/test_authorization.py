@@ -118,6 +118,7 @@ HTTP: Final[dict[str, str]] = {
     "GET /$api/v1/jobs/none": "manage",
     "DELETE /$api/v1/jobs/none": "manage",
     # Who may manage the namespace may let it fail.
+    "GET /$api/v1/diagnosis": "manage",
     "GET /$api/v1/faults": "manage",
     "POST /$api/v1/faults": "manage",
     "DELETE /$api/v1/faults": "manage",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from tandem.engine.effects import Effects
 from tandem.engine.queries import EnqueuedBeforeQuery, Query
 from tandem.errors import StoreFailed
-from tandem.store.base import Recovered, Store, Swept, Trimmed, Written
+from tandem.store.base import Entities, Recovered, Store, Swept, Trimmed, Written
 from tandem.store.log.event_log import EventLog
 from tandem.store.log.log_limits import LogLimits
 from tandem.store.log.memory import MemoryLog
@@ -128,6 +128,9 @@ class SimDisk:
 
     def recover(self) -> Recovered:
         return self._platter.store.recover()
+
+    def read_entities(self, numbers: Collection[int]) -> Entities:
+        return self._platter.store.read_entities(numbers)
 
     def write(self, effects: Effects) -> Written:
         world = self._world

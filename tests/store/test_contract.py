@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tandem.amqp.message import Message
-from tandem.engine.effects import Effects, ForgetDuplicates
+from tandem.engine.effects import Effects, ForgetDuplicates, PutRule
 from tandem.engine.message import ACTIVE, DEFERRED, NEVER_MS, SCHEDULED, BrokeredMessage
 from tandem.engine.queries import ExpiredQuery
 from tandem.engine.queue import STREAMS_PER_QUEUE
@@ -230,6 +230,23 @@ def test_the_next_number_and_the_time_of_access_never_go_back(store: Store) -> N
     effects.stream_change(MAIN).accessed_at_ms = 1_000
     committed(store, effects, removed(message(5)))
     assert store.recover().streams == [StreamRecord(MAIN, 0, 0, 0, 0, 6, 2_000)]
+
+
+def test_some_entities_are_read_with_their_counts_and_rules_and_no_others(store: Store) -> None:
+    rules = Effects()
+    rules.changes += [PutRule(number, f"rule-{number}", {"a": number}, 5) for number in (1, 2, 3)]
+    # The stream of queue 1 is MAIN; 2 holds nothing.
+    third = sent(message(7, stream=3 * STREAMS_PER_QUEUE))
+    committed(store, put_queue(1), put_queue(2), put_queue(3), rules, sent(message(5), message(6)), third)
+    everything = store.recover()
+    found = store.read_entities([1, 2, 99])
+    assert found.queues == [one for one in everything.queues if one.number in {1, 2}]
+    assert found.streams == everything.streams[:1] == [StreamRecord(MAIN, 2, 0, 0, 200, 7, 1_000)]
+    assert len(everything.streams) == 2
+    assert [(rule.queue_number, rule.name, rule.fields) for rule in found.rules] == [
+        (1, "rule-1", {"a": 1}),
+        (2, "rule-2", {"a": 2}),
+    ]
 
 
 def test_queues_are_recorded_replaced_and_listed_by_number(home: Home) -> None:

@@ -214,3 +214,21 @@ def test_an_owner_has_a_bounded_number_of_open_transactions() -> None:
     with pytest.raises(QuotaExceeded, match="at most 100 are allowed"):
         declare(desk)
     desk.namespace.transactions.declare("somebody else")
+
+
+def test_a_transaction_that_touches_an_entity_set_aside_is_rolled_back_and_gives_other_locks_back() -> None:
+    desk = Desk()
+    broken, sound = desk.queue("broken"), desk.queue("sound")
+    lost, kept = locked(desk, broken), locked(desk, sound)
+    transaction = declare(desk)
+    transaction.settle(lost, lambda: broken.main.complete(lost))
+    transaction.settle(kept, lambda: sound.main.complete(kept))
+    other = declare(desk)
+    send(other, sound, payload("other"))
+    assert desk.namespace.set_aside(broken) == [broken.number]
+    with pytest.raises(TransactionUnknownId):
+        discharge(desk, transaction)
+    assert not lost.is_held
+    sound.main.complete(kept)
+    discharge(desk, other)
+    assert desk.peek(sound.main) == ["other"]

@@ -53,6 +53,10 @@ _COMMANDS: Final = {
     "purge": _Place("purge:purge", "Delete the messages of a queue or a subscription that are in one state."),
     "session": _Place("session:app", "List sessions of a queue or a subscription; show, set and clear their state."),
     "key": _Place("key:app", "List, create, rotate and delete shared access rules."),
+    "diagnose": _Place(
+        "diagnose:diagnose",
+        "Show how a broker is: its facets and their limits, what it refuses, and what it has restarted.",
+    ),
     "fault": _Place("fault:app", "Let a broker fail on purpose, for one entity or the whole namespace."),
     "pair": _Place("pair:app", "Paired namespaces: sends go on while the primary cannot be sent to."),
     "syphon": _Place(

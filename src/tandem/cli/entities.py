@@ -7,6 +7,7 @@ import enum
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final
 
 import typer
@@ -90,22 +91,25 @@ def management(connection_string: str | None, noun: str) -> Iterator[ManagementC
         yield ManagementClient(broker_of(connection_string))
 
 
-def broker_of(connection_string: str | None) -> ConnectionString:
-    """The one that was named; or that of the data directory in this folder; or the one for development."""
+def broker_of(connection_string: str | None, data_dir: Path = DEFAULT_DATA_DIR) -> ConnectionString:
+    """The one that was named; or that of a data directory on this machine; or the one for development."""
     if connection_string:
         return ConnectionString.parse(connection_string)
-    if (DEFAULT_DATA_DIR / KEYS_NAME).is_file():
-        rule = load_or_make_keys(DEFAULT_DATA_DIR, is_dev=False).get(ROOT_RULE_NAME)
+    if (data_dir / KEYS_NAME).is_file():
+        rule = load_or_make_keys(data_dir, is_dev=False).get(ROOT_RULE_NAME)
         if rule is not None:
             return ConnectionString(rule_name=rule.name, key=rule.primary_key)
     return ConnectionString()
 
 
 @contextlib.contextmanager
-def advised(noun: str) -> Iterator[None]:
+def advised(noun: str, *, leaves_unreachable: bool = False) -> Iterator[None]:
+    """Add to an error what to do next. `leaves_unreachable` leaves a broker that does not answer to the caller."""
     try:
         yield
     except BrokerUnreachable as error:
+        if leaves_unreachable:
+            raise
         raise CommandFailed(f"{error}. {_START_ADVICE}") from error
     except RemoteError as error:
         change = "rotate" if noun == "key" else "update"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 import typer
 
 from tandem.connection_pairs import bracketed
-from tandem.errors import ConfigurationError, StoreFailed
+from tandem.errors import BrokerStalled, ConfigurationError, StoreFailed
 from tandem.management.connection_string import MAX_PORT
 from tandem.server.keys import DEFAULT_DATA_DIR
 
@@ -48,6 +48,8 @@ SWITCH_INTERVAL_S: Final = 0.0005
 # The exit code of a program that was interrupted (128 + SIGINT), and of one that failed.
 _INTERRUPTED: Final = 130
 _FAILED: Final = 1
+# That of a broker that cannot go on and is to be started again: EX_TEMPFAIL of sysexits.h.
+_STALLED: Final = 75
 
 
 class LogLevel(enum.Enum):
@@ -97,6 +99,13 @@ RecordsOperations = Annotated[
     bool,
     typer.Option("--operations/--no-operations", help="Write what the broker does to the event hub $operations."),
 ]
+WatchesItself = Annotated[
+    bool,
+    typer.Option(
+        "--health/--no-health",
+        help="Refuse sends under overload and restart failed parts; limits are in [health] of the configuration.",
+    ),
+]
 Level = Annotated[LogLevel, typer.Option(help="How much to tell on the standard error.")]
 
 
@@ -111,6 +120,7 @@ def serve(
     tls: Tls = None,
     allow_faults: AllowsFaults = False,
     operations: RecordsOperations = True,
+    health: WatchesItself = True,
     log_level: Level = LogLevel.WARNING,
 ) -> None:
     """Run the broker until SIGTERM or Ctrl-C.
@@ -121,6 +131,9 @@ def serve(
     SIGHUP reads the configuration again: what is missing is created, settings that the file has changed are updated,
     nothing is deleted, and a file with a mistake changes nothing.
 
+    The exit code is 0 after SIGTERM, 1 after a mistake or a failure of the disk, and 75 if the broker has stalled and
+    is to be started again; `tandem diagnose` shows why.
+
     \b
     Examples:
       tandem serve --dev
@@ -130,6 +143,7 @@ def serve(
     from tandem.config import Configuration, read_configuration, require_namespace_name
     from tandem.driver import run
     from tandem.server.broker import BrokerSettings
+    from tandem.server.health import OFF, HealthSettings
 
     logging.basicConfig(
         level=log_level.name, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
@@ -153,6 +167,7 @@ def serve(
         credits_per_second=configuration.credits_per_second,
         allows_faults=allow_faults,
         records_operations=operations,
+        health=HealthSettings.of(configuration.health) if health else OFF,
     )
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
@@ -169,6 +184,7 @@ async def _serve(settings: BrokerSettings, path: Path | None, configuration: Con
     stopping = _stop_on_signals()
     broker = _open(settings)
     broker.failed.add_done_callback(_exit_at_once)
+    broker.on_stalled = _exit_stalled
     reloader = Reloader(broker, path, configuration, settings.namespace)
     try:
         broker.load_http_with(partial(_import_routes, broker))
@@ -224,7 +240,13 @@ def _stop_on_signals() -> asyncio.Future[None]:
     return stopping
 
 
-def _exit_at_once(failed: asyncio.Future[StoreFailed]) -> None:
+def _exit_stalled(error: BrokerStalled) -> None:
+    """Called in any thread, since the event loop may be blocked. Everything acknowledged is on disk."""
+    print(f"tandem: {error}", file=sys.stderr, flush=True)
+    os._exit(_STALLED)
+
+
+def _exit_at_once(failed: asyncio.Future[StoreFailed | BrokerStalled]) -> None:
     """The store cannot be trusted any more. To end in order would let go of acknowledgements, so this does not."""
     if not failed.cancelled():
         print(f"tandem: {failed.result()}", file=sys.stderr, flush=True)

@@ -63,6 +63,8 @@ class Configuration:
     http_port: int | None = None
     tls: str | None = None
     credits_per_second: int | None = None
+    # The limits of [health] that it sets, by name; 0 is off.
+    health: dict[str, int] = field(default_factory=dict)
 
     @property
     def namespaces(self) -> list[NamespaceSettings]:

@@ -24,6 +24,9 @@ consumer_groups = ["dashboards"]
 name = "readers"
 rights = ["Listen"]
 
+[health]
+max_commit_time_ms = 5_000
+
 A broker with several namespaces has a table for each; the first is the default one:
 
 [[namespace]]
@@ -63,6 +66,7 @@ from tandem.management.connection_string import MAX_PORT
 from tandem.management.hub_fields import new_hub
 from tandem.management.rule_lists import read_rules
 from tandem.rules.values import DateTime, rule_value
+from tandem.server.health.settings import MAX_MEGABYTES, MAX_TIME_MS
 
 __all__ = ["MAX_CREDITS_PER_SECOND", "from_toml"]
 
@@ -70,7 +74,18 @@ __all__ = ["MAX_CREDITS_PER_SECOND", "from_toml"]
 MAX_CREDITS_PER_SECOND: Final = 1_000_000_000
 
 _ENTITIES: Final = ("queues", "topics", "hubs", "authorization_rules")
-_SETTINGS: Final = ("namespace", "host", "port", "http_port", "tls", "credits_per_second", *_ENTITIES)
+_SETTINGS: Final = ("namespace", "host", "port", "http_port", "tls", "credits_per_second", "health", *_ENTITIES)
+
+# The limits by which a broker judges itself, each with the least and the most that it may be. 0 is off where it can be.
+_HEALTH: Final = {
+    "max_event_loop_lag_ms": (0, MAX_TIME_MS),
+    "max_commit_time_ms": (0, MAX_TIME_MS),
+    "max_memory_megabytes": (0, MAX_MEGABYTES),
+    "min_disk_megabytes": (0, MAX_MEGABYTES),
+    "sustained_ms": (1, MAX_TIME_MS),
+    "stall_ms": (0, MAX_TIME_MS),
+    "restart_ms": (1, MAX_TIME_MS),
+}
 
 
 def from_toml(value: dict[str, Any]) -> Configuration:
@@ -87,7 +102,17 @@ def from_toml(value: dict[str, Any]) -> Configuration:
         http_port=as_whole_number(value, "http_port", 0, MAX_PORT),
         tls=value.get("tls"),
         credits_per_second=as_whole_number(value, "credits_per_second", 1, MAX_CREDITS_PER_SECOND),
+        health=_health(as_object(value.get("health", {}), "health")),
     )
+
+
+def _health(fields: dict[str, Any]) -> dict[str, int]:
+    require_known(fields, tuple(_HEALTH), "health.")
+    try:
+        limits = {key: as_whole_number(fields, key, least, most) for key, (least, most) in _HEALTH.items()}
+    except Misplaced as error:
+        raise Misplaced(f"health.{error.place}", f"health.{error}") from None
+    return {key: limit for key, limit in limits.items() if limit is not None}
 
 
 def _namespaces(value: dict[str, Any]) -> list[NamespaceSettings]:

@@ -49,7 +49,9 @@ class Namespace:
         "_next_body_number",
         "_next_number",
         "_to_pump",
+        "contains_failures",
         "effects",
+        "failures",
         "hubs",
         "is_disk_full",
         "key_ring",
@@ -77,6 +79,10 @@ class Namespace:
         self.is_disk_full = False
         # Messages that appear later than they came; None unless somebody delays some.
         self.visibility: Visibility | None = None
+        # With `contains_failures`, an internal error while one entity is served ends up here and the others are served
+        # on. Otherwise it is raised, as tests and simulations want it.
+        self.contains_failures = False
+        self.failures: list[tuple[Queue, Exception]] = []
         # Queues and topics. Subscriptions are found through their topic.
         self._by_path: dict[str, Queue] = {}
         self._by_number: dict[int, Queue] = {}
@@ -94,7 +100,10 @@ class Namespace:
     def tick(self) -> None:
         """Look after everything that has come due."""
         for subqueue in self.timers.take_due(self.now_ms):
-            subqueue.on_time(self.now_ms)
+            try:
+                subqueue.on_time(self.now_ms)
+            except Exception as error:
+                self._contain(subqueue.queue, error)
         if self.transactions.next_deadline_ms() <= self.now_ms:
             self.transactions.on_time(self.now_ms)
 
@@ -110,7 +119,21 @@ class Namespace:
             self._to_pump.clear()
             for subqueue in subqueues:
                 if not subqueue.queue.is_dropped:
-                    subqueue.pump()
+                    try:
+                        subqueue.pump()
+                    except Exception as error:
+                        self._contain(subqueue.queue, error)
+
+    def _contain(self, queue: Queue, error: Exception) -> None:
+        if not self.contains_failures:
+            raise error
+        self.failures.append((queue, error))
+
+    def take_failures(self) -> list[tuple[Queue, Exception]]:
+        """Return the internal errors since the last call, each with the entity that was being served."""
+        failures = self.failures
+        self.failures = []
+        return failures
 
     def take_effects(self) -> Effects:
         effects = self.effects
@@ -133,16 +156,19 @@ class Namespace:
                 self._to_pump[queue.main] = None
             queue.pending_bytes -= message.size_bytes
             kind = message.stream & 3
-            if kind == 0:
+            try:
+                if kind == 0:
+                    if not (duplicates and message.row in duplicates):
+                        queue.main.publish(message)
+                    continue
+                subqueue = queue.dead_letter_queue if kind == 1 else queue.transfer_dead_letter_queue
+                subqueue.pending.discard(message.sequence_number)
                 if not (duplicates and message.row in duplicates):
-                    queue.main.publish(message)
-                continue
-            subqueue = queue.dead_letter_queue if kind == 1 else queue.transfer_dead_letter_queue
-            subqueue.pending.discard(message.sequence_number)
-            if not (duplicates and message.row in duplicates):
-                subqueue.count(message, 1)
-                subqueue.outlet.head.add_out_of_order(message)
-                self._to_pump[subqueue] = None
+                    subqueue.count(message, 1)
+                    subqueue.outlet.head.add_out_of_order(message)
+                    self._to_pump[subqueue] = None
+            except Exception as error:
+                self._contain(queue, error)
         if effects.events:
             self.hubs.committed(effects.events)
         for topic_number, size_bytes in effects.published:
@@ -176,6 +202,28 @@ class Namespace:
         queue.accessed_at_ms = self.now_ms
         self._add(queue)
         return queue
+
+    def set_aside(self, queue: Queue) -> list[int]:
+        """Stop serving an entity, a topic with its subscriptions, whose memory cannot be trusted; return the numbers.
+
+        Nothing on disk changes. The caller writes what was decided before, and then restores the entities with these
+        numbers from the store: no other command may come in between.
+        """
+        parts: list[Queue] = [queue]
+        if isinstance(queue, Topic):
+            parts += queue.subscriptions.values()
+        self.transactions.roll_back_with(parts)
+        for part in parts:
+            part.is_dropped = True
+            for subqueue in part.subqueues():
+                self._to_pump.pop(subqueue, None)
+            self._by_number.pop(part.number, None)
+        if isinstance(queue, Subscription):
+            queue.forget_rules()
+            # What is left of the others; restoring adds that of this one.
+            others = [one for one in queue.parent.subscriptions.values() if one is not queue]
+            queue.parent.subscription_bytes = sum([sub.size_bytes for one in others for sub in one.subqueues()])
+        return [part.number for part in parts]
 
     def _make(self, number: int, description: QueueDescription, created_at_ms: int) -> Queue:
         if isinstance(description, SubscriptionDescription):

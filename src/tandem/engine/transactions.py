@@ -163,6 +163,18 @@ class Transactions:
         for identifier in [key for key, one in self._timed_out.items() if one is owner]:
             del self._timed_out[identifier]
 
+    def roll_back_with(self, queues: list[Queue]) -> None:
+        """The memory of these queues is given up: what was to happen to their messages cannot happen any more."""
+        for transaction in list(self._by_identifier.values()):
+            touched = [queue for queue, _ in transaction.sends]
+            touched += [lock.outlet.subqueue.queue for lock in transaction.locks]
+            if [queue for queue in touched if queue in queues]:
+                del self._by_identifier[transaction.identifier]
+                for lock in transaction.locks:
+                    if lock.outlet.subqueue.queue in queues:
+                        lock.is_held = False
+                self._roll_back(transaction)
+
     def on_time(self, now_ms: int) -> None:
         for transaction in [one for one in self._by_identifier.values() if one.deadline_ms <= now_ms]:
             del self._by_identifier[transaction.identifier]

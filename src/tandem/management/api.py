@@ -31,7 +31,7 @@ from tandem.clock import Clock, SystemClock
 from tandem.management.answers import errors_as_json, json_answer
 from tandem.management.atom.service import AtomService
 from tandem.management.explanations import ExplanationHandlers
-from tandem.management.gate import Gate, ManagedBroker
+from tandem.management.gate import HEALTH_PATH, Gate, ManagedBroker
 from tandem.management.handlers import Handlers, add_methods
 from tandem.management.hubs import HubHandlers
 from tandem.management.operations import add_hub_operations, add_operations
@@ -56,7 +56,7 @@ def add_routes(broker: ManagedBroker, clock: Clock | None = None) -> Gate:
     broker.http.middlewares.insert(0, errors_as_json)
     broker.http.middlewares.insert(1, gate.choose_namespace)
     router = broker.http.router
-    router.add_get("/health", _health)
+    router.add_get(HEALTH_PATH, _health)
     _add_noun(router, _RULES, "[^/]+", RuleHandlers(gate))
     _add_noun(router, _SUBSCRIPTIONS, "[^/]+", SubscriptionHandlers(gate))
     router.add_post("/$api/v1/topics/{name:.+}/explain", ExplanationHandlers(gate).explain)

@@ -57,9 +57,10 @@ class BrokerUnreachable(TandemError):
 class ManagementClient:
     """Manages the entities of one broker. What it refuses is a `RemoteError`."""
 
-    def __init__(self, connection_string: ConnectionString) -> None:
+    def __init__(self, connection_string: ConnectionString, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
         self._connection_string = connection_string
         self._url = connection_string.http_url
+        self._timeout_s = timeout_s
 
     @property
     def queues(self) -> Collection:
@@ -113,6 +114,10 @@ class ManagementClient:
         """Those of a queue or a topic, or of the whole namespace."""
         return AuthorizationRules(self, entity)
 
+    def diagnose(self) -> EntityFields:
+        """How the broker is, and which part of it is in trouble."""
+        return self.request("GET", _path("diagnosis"))
+
     def inject_fault(self, fields: EntityFields) -> EntityFields:
         return self.request("POST", _path("faults"), fields)
 
@@ -156,10 +161,10 @@ class ManagementClient:
         assert parts.hostname is not None
         host = dialled_host(parts.hostname)
         if parts.scheme == "http":
-            return http.client.HTTPConnection(host, parts.port, timeout=REQUEST_TIMEOUT_S)
+            return http.client.HTTPConnection(host, parts.port, timeout=self._timeout_s)
         # The system's certificates, or those of SSL_CERT_FILE.
         context = ssl.create_default_context()
-        return http.client.HTTPSConnection(host, parts.port, timeout=REQUEST_TIMEOUT_S, context=context)
+        return http.client.HTTPSConnection(host, parts.port, timeout=self._timeout_s, context=context)
 
     def _token(self) -> str:
         given = self._connection_string

@@ -6,20 +6,21 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import Final, Protocol, TypeVar
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from tandem.auth import Right
 from tandem.clock import Clock
 from tandem.engine.namespace import Namespace
+from tandem.errors import ServerBusy
 from tandem.management.access import Judges, require_right
 from tandem.management.metered import count, expect_operation
 from tandem.server.directory import Directory
 from tandem.server.faults.http import MUTING_FAULT, Withheld, hang_up, has_met_faults, meet, stay_silent
+from tandem.server.health.monitor import Monitor
 from tandem.server.hosted_namespace import HostedNamespace
-from tandem.server.throttle import MANAGEMENT_CREDITS, MESSAGE_CREDITS
 from tandem.server.tracking import Tracker
 
-__all__ = ["Gate", "ManagedBroker"]
+__all__ = ["HEALTH_PATH", "Gate", "ManagedBroker"]
 
 Result = TypeVar("Result")
 
@@ -28,6 +29,12 @@ _namespace: Final[ContextVar[HostedNamespace]] = ContextVar("namespace")
 
 # Below it faults are set and cleared.
 FAULTS_PATH: Final = "/$api/v1/faults"
+
+# How the broker is: this is answered whatever is wrong with it.
+DIAGNOSIS_PATH: Final = "/$api/v1/diagnosis"
+
+# Whether the process serves at all: whoever asks would end it otherwise.
+HEALTH_PATH: Final = "/health"
 
 # How clients say which entity a token beside the usual one is for.
 _FORWARD_AUTHORIZATION: Final = {
@@ -47,12 +54,17 @@ class ManagedBroker(Protocol):
     def directory(self) -> Directory:
         """Its namespaces."""
 
+    @property
+    def monitor(self) -> Monitor:
+        """How it is."""
+
 
 class Gate:
     """Between requests and namespaces: which it is, whether they may, and how many there were."""
 
     def __init__(self, broker: ManagedBroker, clock: Clock) -> None:
         self._directory = broker.directory
+        self.monitor = broker.monitor
         self._clock = clock
         self.request_count = 0
 
@@ -63,6 +75,13 @@ class Gate:
         """Handle a request in the namespace that its host names, with the faults of that namespace."""
         hosted = self._directory.find(request.host)
         _namespace.set(hosted)
+        if request.path == DIAGNOSIS_PATH:
+            return await handler(request)
+        if hosted.services.is_restarting and request.path != HEALTH_PATH:
+            raise ServerBusy(
+                f"The namespace '{hosted.name}' is being restarted. Please wait 10 seconds and try again. "
+                "`tandem diagnose` says why."
+            )
         # The way to clear a fault stays open.
         if request.path.startswith(FAULTS_PATH):
             return await handler(request)
@@ -123,8 +142,11 @@ class Gate:
         if faults is not None:
             meet(request, faults, Right.MANAGE if right is None else right, entity)
 
-    def admit_to_faults(self, request: web.Request) -> None:
-        """Who may manage the namespace may let it fail. No fault meets such a request, or none could be cleared."""
+    def admit_to_repairs(self, request: web.Request) -> None:
+        """Require Manage on the namespace, to set faults or to look into the broker.
+
+        Neither a fault nor an overload refuses such a request, or none could be cleared or found.
+        """
         self.request_count += 1
         require_right(request, "", Right.MANAGE, self._judges())
 
@@ -144,13 +166,28 @@ class Gate:
         namespace = _namespace.get()
         return Judges(namespace.key_ring, namespace.jwt, self._clock.now_ms() // 1_000)
 
-    def throttle(self) -> None:
-        """Pay for one operation, or raise ServerBusy."""
-        _namespace.get().throttle.take(MANAGEMENT_CREDITS, self._clock.now_ms())
+    def throttle(self, request: web.Request, entity: str) -> None:
+        """Pay for one operation on an entity, or raise ServerBusy. Deleting makes room, and goes on under overload."""
+        admission = _namespace.get().services.admission
+        if admission is None:
+            return
+        if request.method == hdrs.METH_DELETE:
+            admission.check_settlement(self._clock.now_ms())
+        else:
+            admission.check_management(entity, self._clock.now_ms())
 
-    def throttle_message(self, *, is_partitioned: bool) -> None:
-        """Pay for one message, or raise ServerBusy."""
-        _namespace.get().throttle.take(MESSAGE_CREDITS, self._clock.now_ms(), is_partitioned=is_partitioned)
+    def throttle_reading(self) -> None:
+        """Pay for one operation that belongs to receiving, or raise ServerBusy. It goes on under overload."""
+        admission = _namespace.get().services.admission
+        if admission is not None:
+            admission.check_settlement(self._clock.now_ms())
+
+    def throttle_message(self, entity: str, size_bytes: int, *, is_partitioned: bool) -> None:
+        """Pay for one message to an entity, or raise ServerBusy."""
+        services = _namespace.get().services
+        if services.admission is not None:
+            services.admission.check_send(entity, self._clock.now_ms(), is_partitioned)
+        services.loads.add(entity, 1, size_bytes)
 
     async def perform(self, function: Callable[[Namespace], Result]) -> Result:
         return await _namespace.get().perform(function)

@@ -91,8 +91,9 @@ class Handlers(Generic[Entity]):
 
     def _admit(self, request: web.Request, right: Right | None) -> Names:
         names = dict(request.match_info)
-        self._gate.admit(request, self.path(names), right)
-        self._gate.throttle()
+        path = self.path(names)
+        self._gate.admit(request, path, right)
+        self._gate.throttle(request, path)
         return names
 
     # --- what a noun says about itself ----------------------------------------------------------------------

@@ -19,8 +19,10 @@ from tandem.auth import AcceptAnyJwt, JwtValidator, KeyRing, RejectJwt
 from tandem.clock import Clock, SystemClock
 from tandem.driver.endpoint import Endpoint
 from tandem.engine.namespace import Namespace
-from tandem.errors import StoreFailed
+from tandem.errors import BrokerStalled, ConnectionForced, StoreFailed
 from tandem.server.directory import Directory
+from tandem.server.health.monitor import Monitor
+from tandem.server.health.settings import OFF, HealthSettings
 from tandem.server.hosted_namespace import HostedNamespace
 from tandem.server.lazy_http import LazyHttp
 from tandem.server.listener import Listener
@@ -68,6 +70,8 @@ class BrokerSettings:
     allows_faults: bool = False
     # Whether it writes what it does to the event hub $operations.
     records_operations: bool = True
+    # What it measures itself by. Off for doubles in tests, which are slowed down, stopped and broken on purpose.
+    health: HealthSettings = OFF
     clock: Clock = field(default_factory=SystemClock)
 
 
@@ -76,7 +80,11 @@ class Broker:
 
     def __init__(self, settings: BrokerSettings) -> None:
         self.settings = settings
-        self.failed: asyncio.Future[StoreFailed] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        # Why the process has to end.
+        self.failed: asyncio.Future[StoreFailed | BrokerStalled] = self._loop.create_future()
+        # Called when the event loop may be blocked, from any thread, with the reason why the process has to end.
+        self.on_stalled: Callable[[BrokerStalled], None] = self._fail_soon
         default_jwt: JwtValidator = AcceptAnyJwt() if settings.is_dev else RejectJwt()
         self._jwt = settings.jwt or default_jwt
         with contextlib.ExitStack() as opened:
@@ -87,6 +95,15 @@ class Broker:
             ]
             opened.pop_all()
         self.directory = Directory(hosted)
+        self.monitor = Monitor(
+            settings.health,
+            settings.data_dir,
+            lambda: self.directory,
+            self._reopen,
+            self._on_lost,
+        )
+        for one in hosted:
+            self._supervise(one)
         self._amqp_settings = Settings(f"{uuid.uuid4().hex}_G0")
         self._listeners: list[Listener] = []
         self._http = LazyHttp(self._load_http)
@@ -108,6 +125,31 @@ class Broker:
         # If another one cannot be opened, this one is not left locked.
         opened.callback(hosted.store.close)
         return hosted
+
+    def _supervise(self, hosted: HostedNamespace) -> None:
+        if self.settings.health.is_supervising:
+            supervisor = self.monitor.supervisor(hosted)
+            hosted.runner.supervise(supervisor)
+            hosted.services.supervisor = supervisor
+
+    async def _reopen(self, hosted: HostedNamespace) -> None:
+        """Open a namespace again from what is on disk. Its clients are disconnected; other namespaces are served on."""
+        self._disconnect(hosted)
+        await hosted.give_up()
+        with contextlib.ExitStack() as opened:
+            fresh = self._host(hosted.name, hosted.data_dir, opened)
+            opened.pop_all()
+        fresh.keep_rules_of(hosted)
+        self._supervise(fresh)
+        fresh.start()
+        self.directory.replace(hosted, fresh)
+        # Connections that came meanwhile and have not said yet which namespace they are for.
+        self._disconnect(hosted)
+
+    def _disconnect(self, hosted: HostedNamespace) -> None:
+        error = ConnectionForced(f"The namespace '{hosted.name}' is being restarted. Connect again.")
+        for peer in list(hosted.services.peers):
+            peer.leave_namespace(error)
 
     # --- the default namespace ------------------------------------------------------------------------------
 
@@ -191,6 +233,7 @@ class Broker:
             listener = Listener(self._make_endpoint, self._http, context)
             await listener.start(settings.host, port)
             self._listeners.append(listener)
+        self.monitor.start()
 
     @property
     def port(self) -> int:
@@ -217,11 +260,25 @@ class Broker:
         return endpoint
 
     def _on_failure(self, error: StoreFailed) -> None:
+        if self.settings.health.is_supervising:
+            self.monitor.reporter.write_before_the_end(
+                "store-failed", f"The process ends, to be started again: {error}."
+            )
+        self._fail(error)
+
+    def _fail(self, error: StoreFailed | BrokerStalled) -> None:
         if not self.failed.done():
             self.failed.set_result(error)
 
+    def _on_lost(self, error: BrokerStalled) -> None:
+        self.on_stalled(error)
+
+    def _fail_soon(self, error: BrokerStalled) -> None:
+        self._loop.call_soon_threadsafe(self._fail, error)
+
     async def stop(self) -> None:
         """Finish what was accepted, tell everybody, and leave the store in order."""
+        await self.monitor.stop()
         for listener in self._listeners:
             listener.stop_accepting()
         for hosted in self.directory:

@@ -24,6 +24,12 @@ class Directory:
     def __iter__(self) -> Iterator[HostedNamespace]:
         return iter(self._by_name.values())
 
+    def replace(self, old: HostedNamespace, new: HostedNamespace) -> None:
+        """The same namespace, opened again."""
+        self._by_name[new.name.lower()] = new
+        if self.default is old:
+            self.default = new
+
     def find(self, host: str | None) -> HostedNamespace:
         """`orders.localhost:5672` is the namespace `orders`, if there is one; anything else is the default one."""
         name = (host or "").lower().rstrip(".")

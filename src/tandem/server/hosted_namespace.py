@@ -1,7 +1,7 @@
 """One namespace of a broker: its store, engine and keys, and what its connections share.
 
-A broker may host several. Each has a folder of its own, and so its own entities, keys and quotas; a failure of one is
-the failure of the process, whose disk they share.
+A broker may host several. Each has a folder of its own, and so its own entities, keys and quotas. One whose memory
+cannot be trusted any more is closed and opened again without the others; a disk that fails ends the process.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class HostedNamespace:
     ) -> None:
         self.name = name
         self.jwt = jwt
-        self._data_dir = data_dir
+        self.data_dir = data_dir
         self._is_dev = is_dev
         self.key_ring = load_or_make_keys(data_dir, is_dev)
         self.store = SqliteStore(data_dir)
@@ -72,7 +72,7 @@ class HostedNamespace:
         They count when they are on disk. A broker for development keeps nothing.
         """
         if not self._is_dev:
-            save_keys(self._data_dir, rules)
+            save_keys(self.data_dir, rules)
         self.key_ring.replace_entity("", rules)
 
     def start(self) -> None:
@@ -83,6 +83,19 @@ class HostedNamespace:
         """Finish what was accepted."""
         self.operations.stop()
         await self.runner.close()
+
+    async def give_up(self) -> None:
+        """Let go of the store with nothing but what was committed, so that it can be opened anew.
+
+        Nothing is acknowledged any more, whatever a commit in progress comes to.
+        """
+        self.operations.abandon()
+        self.runner.abandon()
+        await self.runner.close()
+
+    def keep_rules_of(self, other: HostedNamespace) -> None:
+        """Take over the rules of the namespace itself: a broker for development has them in memory only."""
+        self.key_ring.replace_entity("", [rule for rule in other.key_ring if not rule.scope])
 
     async def perform(self, function: Callable[[Namespace], Result]) -> Result:
         """Run a function as one step of the engine; its result comes when what it did is on disk."""

@@ -70,6 +70,12 @@ class OperationsRecorder:
             self._append(self._namespace.meter.take_all())
             self._runner.finish()
 
+    def abandon(self) -> None:
+        """Write nothing more: the memory of the namespace is given up."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
     def _append(self, records: list[OperationRecord]) -> None:
         if self._namespace.is_disk_full:
             # Clients come first: what could not be told is not told.

@@ -5,6 +5,7 @@ Before it has proved anything, a connection can reach `$cbs` only, with little r
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
@@ -60,6 +61,8 @@ if TYPE_CHECKING:
 from tandem.server.services import Services
 
 __all__ = ["Peer"]
+
+logger = logging.getLogger(__name__)
 
 # Links and sessions of a connection that has not proved anything yet: the two of `$cbs`, tried a few times.
 MAX_LINKS_BEFORE_AUTHENTICATION: Final = 8
@@ -135,30 +138,52 @@ class Peer:
         self.services.runner.finish()
 
     def _handle(self, events: list[Event]) -> None:
-        for event in events:
-            if isinstance(event, IncomingDelivery):
-                node = event.link.context
-                if node is not None:
-                    cast("Ingress", node).on_delivery(event)
-            elif isinstance(event, DispositionReceived):
-                node = event.link.context
-                if isinstance(node, Egress):
-                    node.on_disposition(event)
-            elif isinstance(event, CreditReceived):
-                node = event.link.context
-                if node is not None:
-                    # What was decided for an earlier flow of this turn uses up credit only when it is sent.
-                    self.services.runner.deliver_decided()
-                    cast("Egress", node).on_credit()
-            else:
-                self._on_rare_event(event)
+        node: object = None
+        try:
+            for event in events:
+                if isinstance(event, IncomingDelivery):
+                    node = event.link.context
+                    if node is not None:
+                        cast("Ingress", node).on_delivery(event)
+                elif isinstance(event, DispositionReceived):
+                    node = event.link.context
+                    if isinstance(node, Egress):
+                        node.on_disposition(event)
+                elif isinstance(event, CreditReceived):
+                    node = event.link.context
+                    if node is not None:
+                        # What was decided for an earlier flow of this turn uses up credit only when it is sent.
+                        self.services.runner.deliver_decided()
+                        cast("Egress", node).on_credit()
+                else:
+                    node = None
+                    self._on_rare_event(event)
+        except Exception as error:
+            self._report(node, error)
+            self.drop()
+
+    def _attempt(self, node: Node, step: Callable[[], None]) -> None:
+        """Do something for one node. If it fails, the other nodes are still looked after."""
+        try:
+            step()
+        except Exception as error:
+            self._report(node, error)
+
+    def _report(self, node: object, error: Exception) -> None:
+        """An internal error came up while this node was served. Without a supervisor it is raised."""
+        supervisor = self.services.supervisor
+        if supervisor is None:
+            raise error
+        logger.error("a connection from %s failed", self.endpoint.peer_name, exc_info=error)
+        if isinstance(node, Ingress | Egress | EventIngress | EventEgress | ManagementLink):
+            supervisor.entity_failed(node.address.entity, error)
 
     def on_writable(self, endpoint: Endpoint) -> None:
         runner = self.services.runner
         runner.begin()
-        for node in self._nodes.values():
+        for node in list(self._nodes.values()):
             if isinstance(node, Egress | EventEgress):
-                node.resume()
+                self._attempt(node, node.resume)
         runner.finish()
 
     def on_lost(self, endpoint: Endpoint) -> None:
@@ -211,7 +236,7 @@ class Peer:
             self.services = services
             self.tracker = services.tracker
             services.watch(self)
-        if services.faults is not None and services.faults.refuses_connection():
+        if services.is_restarting or (services.faults is not None and services.faults.refuses_connection()):
             self.drop()
 
     def put_claims(self, claims: Claims) -> None:
@@ -273,6 +298,24 @@ class Peer:
     def drop(self) -> None:
         """End the connection without a word, as a network does."""
         self.endpoint.abort()
+
+    def leave(self, entity: str, error: ProtocolError) -> None:
+        """Detach all links to an entity whose memory was given up, without a word to that memory."""
+        folded = entity.lower()
+        for link, node in list(self._nodes.items()):
+            if isinstance(node, Ingress | Egress | ManagementLink) and _belongs(node.address.entity.lower(), folded):
+                link.detach(self.tracker.sign(error, node.address.path))
+                del self._nodes[link]
+                link.context = None
+        self.endpoint.flush_soon()
+
+    def leave_namespace(self, error: ProtocolError) -> None:
+        """End the connection: the memory of its namespace was given up, and is not told."""
+        for link in self._nodes:
+            link.context = None
+        self._nodes.clear()
+        self.response_links.clear()
+        self._close_connection(error)
 
     def regulate_receivers(self) -> None:
         """What they may be given has changed."""
@@ -387,7 +430,7 @@ class Peer:
         link.context = None
         if node is None:
             return
-        node.close()
+        self._attempt(node, node.close)
         if isinstance(node, ResponseLink):
             self.response_links.remove(node)
 
@@ -409,6 +452,11 @@ class Peer:
         else:
             self.endpoint.abort()
         self._close_all()
+
+
+def _belongs(path: str, entity: str) -> bool:
+    """Whether a path is that of an entity, or of a subscription of it."""
+    return path == entity or path.startswith(f"{entity}/subscriptions/")
 
 
 def _address(event: LinkAttached) -> Address:

@@ -1,11 +1,12 @@
-"""Runs the engine: what it decides is written, what is on disk is told.
+"""Run the engine on the event loop: write its effects, commit them, then release the replies.
 
-    turn      commands of one connection's input       begin() ... finish()
-    flush     everything decided since the last one    write, answer queries, commit in a thread
-    release   the commit is on disk                    messages become available, replies go out
+    turn      a connection's input becomes commands     begin() ... finish()
+    flush     effects of all turns since the last       written; COMMIT runs in a thread
+    release   the commit is durable                     messages become visible, replies are sent
+    reload    an entity's memory is not to be trusted   read again from the store, between two commits
 
-While a commit is under way, further turns gather the next batch: one fsync serves everybody who spoke meanwhile. The
-only place where an acknowledgement is let go is `_release`.
+While one commit is in progress, later turns collect the next batch, so one fsync serves every connection.
+`_release` is the only place that sends an acknowledgement.
 """
 
 from __future__ import annotations
@@ -26,13 +27,14 @@ from tandem.engine.lock_table import Lock, by_consumer
 from tandem.engine.message import NEVER_MS
 from tandem.engine.namespace import Namespace
 from tandem.engine.queries import Query
-from tandem.engine.queue import STREAMS_PER_QUEUE
+from tandem.engine.queue import STREAMS_PER_QUEUE, Queue
 from tandem.engine.rule import Rule
 from tandem.engine.subscription import Subscription
-from tandem.errors import StoreCorrupt, StoreFailed, TandemError
-from tandem.store.base import Recovered, Store
+from tandem.errors import ServerBusy, StateError, StoreCorrupt, StoreFailed, TandemError
+from tandem.server.commit_watch import CommitWatch
+from tandem.store.base import Entities, Recovered, Store
 
-__all__ = ["Asker", "Receiver", "Runner", "restore"]
+__all__ = ["Asker", "Receiver", "Runner", "Supervisor", "restore"]
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +55,9 @@ _SEALING_INTERVAL_S: Final = 0.02
 
 # Seconds. Between two portions of what deleted queues left behind.
 _SWEEP_INTERVAL_S: Final = 0.05
+
+# Commits in a row before an entity is read again from the store. One is enough unless other entities forward to it.
+_MAX_RELOAD_COMMITS: Final = 1_000
 
 Result = TypeVar("Result")
 
@@ -94,6 +99,20 @@ class Alarm(Protocol):
         """It may be that time."""
 
 
+class Supervisor(Protocol):
+    """Restarts what has failed. Without one, an internal error ends the process."""
+
+    def entity_failed(self, entity: str, error: Exception) -> None:
+        """Serving one entity raised an internal error. It may be asked to be reloaded; the others are served on."""
+
+    def engine_failed(self, error: Exception) -> None:
+        """Memory and store are out of step, or the store cannot be read: nothing more is acknowledged."""
+
+
+class _CommitFailed(StoreFailed):
+    """The disk may have lost what it was given: no restart inside this process can be trusted."""
+
+
 class Runner:
     """One namespace and its store on the event loop."""
 
@@ -120,8 +139,19 @@ class Runner:
         self._maintenance: asyncio.TimerHandle | None = None
         self._is_maintenance_due = False
         self._quiet: asyncio.Future[None] | None = None
+        # Entities to read again from the store, and what to do then.
+        self._to_reload: dict[Queue, Callable[[], None]] = {}
+        # Coroutines that wait for an answer.
+        self._waiting: set[_Waiting] = set()
+        self._supervisor: Supervisor | None = None
+        self.commit_watch = CommitWatch()
         # Who has times beside the engine's, such as faults that end.
         self.alarm: Alarm | None = None
+
+    def supervise(self, supervisor: Supervisor) -> None:
+        """Report internal errors from now on, and keep that of one entity from the others."""
+        self._supervisor = supervisor
+        self.namespace.contains_failures = True
 
     def now_ms(self) -> int:
         """What the clock says by which the engine lives."""
@@ -145,6 +175,8 @@ class Runner:
         effects = namespace.effects
         if effects.deliveries or effects.notices or effects.event_deliveries:
             self._dispatch(effects)
+        if namespace.failures:
+            self._report_failures()
         if not self._is_flush_scheduled and not self._is_committing:
             self._is_flush_scheduled = True
             self._loop.call_soon(self._flush)
@@ -169,21 +201,33 @@ class Runner:
 
     async def perform(self, function: Callable[[Namespace], Result]) -> Result:
         """Run one command of our own, and return when what it did is on disk."""
-        waiting = _Waiting(self._loop.create_future())
+        waiting = self._wait()
         self.begin()
         result = function(self.namespace)
         self.namespace.effects.reply(waiting, None)
         self.finish()
-        await waiting.future
+        await self._answer(waiting)
         return result
 
     async def ask(self, function: Callable[[Namespace, Asker], None]) -> object:
         """Run a command that is answered later, and return the answer."""
-        waiting = _Waiting(self._loop.create_future())
+        waiting = self._wait()
         self.begin()
         function(self.namespace, waiting)
         self.finish()
-        return await cast("Awaitable[object]", waiting.future)
+        return await self._answer(waiting)
+
+    def _wait(self) -> _Waiting:
+        if self._is_failed:
+            raise self._restarting()
+        return _Waiting(self._loop.create_future())
+
+    async def _answer(self, waiting: _Waiting) -> object:
+        self._waiting.add(waiting)
+        try:
+            return await cast("Awaitable[object]", waiting.future)
+        finally:
+            self._waiting.discard(waiting)
 
     # --- flush ----------------------------------------------------------------------------------------------
 
@@ -192,17 +236,15 @@ class Runner:
         if self._is_committing or self._is_failed:
             return
         try:
+            if self._to_reload:
+                self._reload()
             has_writes = self._write()
-        except StoreFailed as error:
-            self._fail(error)
-            return
         except Exception as error:
-            # A mistake of ours between memory and disk: what is true is on disk, so start again from there.
-            logger.exception("the engine failed")
-            self._fail(StoreFailed(f"internal error, nothing more is acknowledged: {error!r}"))
+            self._fail(error)
             return
         if has_writes or self._store.has_uncommitted:
             self._is_committing = True
+            self.commit_watch.begin()
             future = self._loop.run_in_executor(self._executor, self._store.commit)
             future.add_done_callback(self._on_committed)
         else:
@@ -222,10 +264,22 @@ class Runner:
         for _ in range(_MAX_QUERIES):
             if not self._queries:
                 break
-            self._store.read(self._queries.popleft())
+            self._read(self._queries.popleft())
             namespace.settle_turn()
             has_writes = self._write_decided() or has_writes
         return has_writes
+
+    def _read(self, query: Query) -> None:
+        try:
+            self._store.read(query)
+        except StoreFailed:
+            raise
+        except Exception as error:
+            # The store has answered, and the entity that had asked could not use the answer.
+            queue = self.namespace.queue_of_stream(query.stream)
+            if queue is None or self._supervisor is None:
+                raise
+            self.namespace.failures.append((queue, error))
 
     def _write_decided(self) -> bool:
         """What was decided since the last time becomes part of the batch."""
@@ -249,14 +303,23 @@ class Runner:
 
     def _on_committed(self, future: asyncio.Future[None]) -> None:
         self._is_committing = False
+        self.commit_watch.end()
         error = future.exception()
         if error is not None:
-            self._fail(error if isinstance(error, StoreFailed) else StoreFailed(f"the commit failed: {error!r}"))
-            return
-        self._release()
+            self._fail(_CommitFailed(str(error) if isinstance(error, StoreFailed) else f"the commit failed: {error!r}"))
+        elif not self._is_failed:
+            self._release()
 
     def _release(self) -> None:
-        """What was written is on disk, and may be told."""
+        """Tell what was written and is on disk now, and go on."""
+        try:
+            self._release_batch()
+        except Exception as error:
+            self._fail(error)
+            return
+        self._go_on()
+
+    def _release_batch(self) -> None:
         namespace = self.namespace
         self.begin()
         batch, self._batch = self._batch, []
@@ -276,18 +339,23 @@ class Runner:
             self._maintain()
         namespace.settle_turn()
         self._dispatch(namespace.effects)
-        self._go_on()
+        if namespace.failures:
+            self._report_failures()
 
-    def _go_on(self) -> None:
+    @property
+    def _has_more(self) -> bool:
+        """Whether something is decided, asked or to be committed already."""
         effects = self.namespace.effects
         is_decided = effects.has_writes or effects.queries or effects.replies or effects.handed_out
-        if is_decided or self._queries or self._store.has_uncommitted:
+        return bool(is_decided or self._queries or self._store.has_uncommitted)
+
+    def _go_on(self) -> None:
+        if self._has_more or self._to_reload:
             self.finish()
         else:
             if self._quiet is not None and not self._quiet.done():
                 self._quiet.set_result(None)
-            if self._sweeping is None:
-                self._sweeping = self._loop.call_later(_SWEEP_INTERVAL_S, self._sweep)
+            self.sweep_soon()
         self._maintain_later()
         self._arm()
 
@@ -313,11 +381,16 @@ class Runner:
         hubs = self.namespace.hubs
         try:
             trimmed = self._store.maintain(self.namespace.now_ms, hubs.retention())
-        except StoreFailed as error:
+        except Exception as error:
             self._fail(error)
             return
         for one in trimmed:
             hubs.trimmed(one.hub_number, one.partition_id, one.begin_sequence_number, one.size_bytes)
+
+    def sweep_soon(self) -> None:
+        """Look for something to sweep, as soon as there is nothing better to do."""
+        if self._sweeping is None and not self._is_failed:
+            self._sweeping = self._loop.call_later(_SWEEP_INTERVAL_S, self._sweep)
 
     def _sweep(self) -> None:
         """Delete a little of what deleted queues left, when there is nothing better to do."""
@@ -326,7 +399,7 @@ class Runner:
             return
         try:
             swept = self._store.sweep()
-        except StoreFailed as error:
+        except Exception as error:
             self._fail(error)
             return
         if swept is not None:
@@ -362,13 +435,72 @@ class Runner:
         self.finish()
         self._arm()
 
+    # --- reloading ------------------------------------------------------------------------------------------
+
+    def reload(self, queue: Queue, on_reloaded: Callable[[], None]) -> None:
+        """Read an entity again from the store, a topic with its subscriptions, as soon as no commit is in progress.
+
+        `on_reloaded` runs in the same step: whoever was connected to the old memory has to be sent away by it.
+        """
+        self._to_reload[queue] = on_reloaded
+        self.finish()
+
+    def _reload(self) -> None:
+        """Write and commit here and now, so that nothing is decided in between, and read what the store has then."""
+        reloads, self._to_reload = self._to_reload, {}
+        namespace = self.namespace
+        numbers = [number for queue in reloads if not queue.is_dropped for number in namespace.set_aside(queue)]
+        for _ in range(_MAX_RELOAD_COMMITS):
+            if self._write() or self._store.has_uncommitted:
+                try:
+                    self._store.commit()
+                except StoreFailed as error:
+                    raise _CommitFailed(str(error)) from error
+            self._release_batch()
+            if not self._has_more:
+                break
+        else:
+            raise StateError(f"after {_MAX_RELOAD_COMMITS} commits there is still more to write")
+        restore_entities(namespace, self._store.read_entities(numbers))
+        for on_reloaded in reloads.values():
+            on_reloaded()
+
+    def _report_failures(self) -> None:
+        assert self._supervisor is not None, "an internal error is raised where nobody supervises"
+        for queue, error in self.namespace.take_failures():
+            logger.error("serving '%s' failed", queue.name, exc_info=error)
+            self._supervisor.entity_failed(queue.name, error)
+
     # --- the end --------------------------------------------------------------------------------------------
 
-    def _fail(self, error: StoreFailed) -> None:
-        """Nothing that was promised to disk may be told any more."""
+    def _fail(self, error: Exception) -> None:
+        """Nothing that was promised to disk may be told any more. What is true is on disk: start again from there."""
+        is_of_store = isinstance(error, StoreFailed)
+        if not is_of_store:
+            logger.error("the engine failed", exc_info=error)
+        self.commit_watch.errors.append(str(error) or repr(error))
+        self.abandon()
+        if self._supervisor is not None and not isinstance(error, _CommitFailed):
+            self._supervisor.engine_failed(error)
+        elif isinstance(error, StoreFailed):
+            self._on_failure(error)
+        else:
+            self._on_failure(StoreFailed(f"internal error, nothing more is acknowledged: {error!r}"))
+
+    def abandon(self) -> None:
+        """Release nothing more. Whoever waits for an answer is told that the namespace restarts."""
         self._is_failed = True
         self._cancel_timers()
-        self._on_failure(error)
+        for waiting in list(self._waiting):
+            waiting.release(self._restarting())
+        if self._quiet is not None and not self._quiet.done():
+            self._quiet.set_result(None)
+
+    def _restarting(self) -> ServerBusy:
+        return ServerBusy(
+            f"The namespace '{self.namespace.name}' is being restarted. It is not known whether the request was "
+            "performed. Please wait 10 seconds and try again."
+        )
 
     def _cancel_timers(self) -> None:
         for timer in (self._timer, self._sweeping, self._maintenance):
@@ -383,12 +515,13 @@ class Runner:
             await self._quiet
 
     async def close(self) -> None:
-        """Finish what was accepted."""
+        """Finish what was accepted, and let go of the store. Waits for a commit in progress, however long it takes."""
         if not self._is_failed:
             await self.quiet()
         self._cancel_timers()
-        self._executor.shutdown()
-        self._store.close()
+        # In a thread: a commit in progress may take its time, and the event loop has other namespaces to serve.
+        await asyncio.to_thread(self._executor.shutdown)
+        await asyncio.to_thread(self._store.close)
 
 
 class _Waiting:
@@ -412,6 +545,12 @@ def restore(namespace: Namespace, store: Store) -> None:
     """Fill a fresh namespace with what its store holds."""
     recovered = store.recover()
     namespace.restore_body_number(recovered.last_body_number)
+    restore_entities(namespace, Entities(recovered.queues, recovered.streams, recovered.rules))
+    _restore_hubs(namespace, recovered)
+
+
+def restore_entities(namespace: Namespace, recovered: Entities) -> None:
+    """Add entities as they are on disk."""
     # A topic is older than its subscriptions, but numbers come round.
     for record in sorted(recovered.queues, key=lambda one: one.kind == "subscription"):
         try:
@@ -445,7 +584,6 @@ def restore(namespace: Namespace, store: Store) -> None:
                     stream.size_bytes,
                     stream.next_sequence_number - 1,
                 )
-    _restore_hubs(namespace, recovered)
 
 
 def _restore_hubs(namespace: Namespace, recovered: Recovered) -> None:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from tandem.auth import JwtValidator, KeyRing
 from tandem.clock import Clock
 from tandem.engine.namespace import Namespace
+from tandem.server.admission import Admission
+from tandem.server.entity_loads import EntityLoads
 from tandem.server.faults.desk import FaultDesk
 from tandem.server.faults.faults import Faults
-from tandem.server.runner import Runner
+from tandem.server.runner import Runner, Supervisor
 from tandem.server.throttle import Throttle
 from tandem.server.tracking import Tracker
 
@@ -40,7 +42,14 @@ class Services:
         self.jwt = jwt
         # By which tokens are judged.
         self.clock = clock
-        self.throttle = throttle
+        self._admission = Admission(throttle)
+        # What may refuse a request with ServerBusy; None while nothing does.
+        self.admission: Admission | None = None
+        self.loads = EntityLoads()
+        # Restarts what has failed; None leaves failures to the process.
+        self.supervisor: Supervisor | None = None
+        # The namespace is being opened again: nobody is let in meanwhile.
+        self.is_restarting = False
         self.host_name = host_name
         self.tracker = Tracker(host_name)
         # What fails on purpose; None, and nothing is asked, unless somebody sets some.
@@ -55,6 +64,16 @@ class Services:
         self._loop = asyncio.get_running_loop()
         self._strangers: dict[Peer, asyncio.TimerHandle] = {}
         self._expiries: dict[Peer, asyncio.TimerHandle] = {}
+        self.choose_admission()
+
+    @property
+    def refusals(self) -> Admission:
+        """What is refused, whether or not anything is at present. Call `choose_admission` after a change of it."""
+        return self._admission
+
+    def choose_admission(self) -> None:
+        """Ask the admission for each request from now on if it could refuse one, and not otherwise."""
+        self.admission = self._admission if self._admission.is_needed else None
 
     def drop_connections(self) -> int:
         """End every connection without a word, as a network does. Return how many there were."""

@@ -28,7 +28,7 @@ class Ballast:
         self._directory = directory
         self._path = directory / _BALLAST_NAME
         self._size_bytes = size_bytes
-        self._free_bytes = free_bytes or self._statvfs
+        self.free_bytes: Callable[[], int] = free_bytes or self._statvfs
         # There was no room when somebody looked last.
         self.is_space_low = False
         self._is_there = self._make()
@@ -37,7 +37,7 @@ class Ballast:
         """Whether there is space for new messages, with the ballast in its place again."""
         if not self._is_there:
             self._is_there = self._make()
-        has_room = self._is_there and self._free_bytes() >= _LOW_SPACE_BYTES
+        has_room = self._is_there and self.free_bytes() >= _LOW_SPACE_BYTES
         self.is_space_low = not has_room
         return has_room
 
@@ -51,7 +51,7 @@ class Ballast:
             return True
         if self._path.exists() and self._path.stat().st_size == self._size_bytes:
             return True
-        if self._free_bytes() < self._size_bytes + _LOW_SPACE_BYTES:
+        if self.free_bytes() < self._size_bytes + _LOW_SPACE_BYTES:
             return False
         try:
             with self._path.open("wb") as file:

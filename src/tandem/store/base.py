@@ -15,6 +15,7 @@ from tandem.store.log.recovery import LogRecovery
 
 __all__ = [
     "LAST_DROPPED_HUB",
+    "Entities",
     "HubRecord",
     "QueueRecord",
     "Recovered",
@@ -86,6 +87,14 @@ class Recovered(NamedTuple):
     log: LogRecovery
 
 
+class Entities(NamedTuple):
+    """Some queues, topics and subscriptions, with the counts of their messages and their rules."""
+
+    queues: list[QueueRecord]
+    streams: list[StreamRecord]
+    rules: list[RuleRecord]
+
+
 class Trimmed(NamedTuple):
     """A partition of which retention has taken the oldest events, and what is left of it."""
 
@@ -116,6 +125,9 @@ class Store(Protocol):
 
     def recover(self) -> Recovered:
         """What was committed last."""
+
+    def read_entities(self, numbers: Collection[int]) -> Entities:
+        """What was committed last about these queues, topics and subscriptions."""
 
     def write(self, effects: Effects) -> Written:
         """Write a batch."""

@@ -8,7 +8,7 @@ beside the dictionaries and made anew after a crash.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Final, NamedTuple, cast
 
 from tandem.amqp.stored import Stored
@@ -46,7 +46,16 @@ from tandem.engine.queries import (
 )
 from tandem.engine.queue import STREAMS_PER_QUEUE
 from tandem.errors import StoreFailed
-from tandem.store.base import LAST_DROPPED_HUB, HubRecord, QueueRecord, Recovered, RuleRecord, StreamRecord, Written
+from tandem.store.base import (
+    LAST_DROPPED_HUB,
+    Entities,
+    HubRecord,
+    QueueRecord,
+    Recovered,
+    RuleRecord,
+    StreamRecord,
+    Written,
+)
 from tandem.store.log.memory import MemoryLog
 from tandem.store.modify import modified
 from tandem.store.with_log import WithLog
@@ -183,19 +192,31 @@ class MemoryStore(WithLog):
 
     def recover(self) -> Recovered:
         self._require_power()
-        queues = [
-            self._queues[number]._replace(last_id_at_ms=max(self._duplicates.get(number, {}).values(), default=0))
-            for number in sorted(self._queues)
-        ]
         # As in a store on disk: a new queue may get the number of the last one that was deleted.
-        first = (queues[-1].number + 1 if queues else 0) * STREAMS_PER_QUEUE
+        first = (max(self._queues, default=-1) + 1) * STREAMS_PER_QUEUE
         self._dropped = {stream: True for stream in self._dropped if stream < first}
-        rules = sorted(self._rules.values(), key=lambda rule: (rule.queue_number, rule.created_at_ms, rule.name))
-        streams = [self._counts[stream] for stream in sorted(self._counts)]
+        queues, streams, rules = self.read_entities({*self._queues, *self._counted_queues})
         hubs = [self._hubs[number] for number in sorted(self._hubs)]
         log = self.log.recover({hub.number: cast("int", hub.fields["partition_count"]) for hub in hubs})
         last_dropped_hub = int(self._settings.get(LAST_DROPPED_HUB, 0))
         return Recovered(queues, streams, rules, max(self._bodies, default=0), hubs, last_dropped_hub, log)
+
+    @property
+    def _counted_queues(self) -> set[int]:
+        return {stream // STREAMS_PER_QUEUE for stream in self._counts}
+
+    def read_entities(self, numbers: Collection[int]) -> Entities:
+        queues = [
+            self._queues[number]._replace(last_id_at_ms=max(self._duplicates.get(number, {}).values(), default=0))
+            for number in sorted(numbers)
+            if number in self._queues
+        ]
+        rules = sorted(self._rules.values(), key=lambda rule: (rule.queue_number, rule.created_at_ms, rule.name))
+        return Entities(
+            queues,
+            [self._counts[stream] for stream in sorted(self._counts) if stream // STREAMS_PER_QUEUE in numbers],
+            [rule for rule in rules if rule.queue_number in numbers],
+        )
 
     def setting(self, name: str) -> str | None:
         return self._settings.get(name)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, TextIO, TypeVar, cast
@@ -40,6 +40,7 @@ from tandem.errors import StoreError, StoreFailed
 from tandem.store.ballast import BALLAST_BYTES, Ballast
 from tandem.store.base import (
     LAST_DROPPED_HUB,
+    Entities,
     HubRecord,
     QueueRecord,
     Recovered,
@@ -91,11 +92,18 @@ INSERT INTO stream VALUES (?1, ?2, ?3, ?4, ?5, max(?6, 1), ?7) ON CONFLICT DO UP
     active = active + ?2, deferred = deferred + ?3, scheduled = scheduled + ?4, size_bytes = size_bytes + ?5,
     next_sequence_number = max(next_sequence_number, ?6), accessed_at_ms = max(accessed_at_ms, ?7)
 """
-# One look into an index for each queue, however many ids are remembered.
+# One look into an index for each queue, however many ids are remembered. With NULL in place of a list of numbers, these
+# select everything.
 _RECORDED_QUEUES: Final = """
     SELECT number, kind, fields, created_at_ms, updated_at_ms,
         ifnull((SELECT max(seen_at_ms) FROM duplicate WHERE queue = number), 0)
-    FROM queue ORDER BY number"""
+    FROM queue WHERE ?1 IS NULL OR number IN (SELECT value FROM json_each(?1)) ORDER BY number"""
+_RECORDED_STREAMS: Final = f"""
+    SELECT * FROM stream WHERE ?1 IS NULL OR stream / {STREAMS_PER_QUEUE} IN (SELECT value FROM json_each(?1))
+    ORDER BY stream"""  # noqa: S608 # a constant
+_RECORDED_RULES: Final = """
+    SELECT queue, name, fields, created_at_ms FROM rule
+    WHERE ?1 IS NULL OR queue IN (SELECT value FROM json_each(?1)) ORDER BY queue, created_at_ms, name"""
 _INSERT_BODY: Final = "INSERT INTO body VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _RELEASE: Final = """
 UPDATE body SET copies = copies - ?2 WHERE number = ?1 RETURNING number, copies, stream, size_bytes
@@ -182,6 +190,8 @@ class SqliteStore(WithLog):
         except (apsw.Error, OSError) as error:
             raise StoreError(f"{path} cannot be opened: {error}") from error
         super().__init__(self.log)
+        # Sweeping gives the space of messages that are gone back to the disk, though the disk is not full.
+        self.gives_back_space = False
         self._batch: list[Effects] = []
         # What the moves of the batch write: their messages change while a commit runs.
         self._moves: dict[Move, Row] = {}
@@ -202,19 +212,10 @@ class SqliteStore(WithLog):
             raise StoreFailed(f"the store could not be recovered: {error}") from error
 
     def _recover(self) -> Recovered:
-        queues = [
-            QueueRecord(number, kind, msgspec.json.decode(fields), created_at_ms, updated_at_ms, last_id_at_ms)
-            for number, kind, fields, created_at_ms, updated_at_ms, last_id_at_ms in self._execute(_RECORDED_QUEUES)
-        ]
+        last_number: int = self._execute("SELECT ifnull(max(number), -1) FROM queue").get
         # The counts below are those after it.
-        self._garbage.sweep_from(queues[-1].number + 1 if queues else 0)
-        streams = [StreamRecord(*row) for row in self._execute("SELECT * FROM stream ORDER BY stream")]
-        rules = [
-            RuleRecord(number, name, msgspec.json.decode(fields), created_at_ms)
-            for number, name, fields, created_at_ms in self._execute(
-                "SELECT queue, name, fields, created_at_ms FROM rule ORDER BY queue, created_at_ms, name"
-            )
-        ]
+        self._garbage.sweep_from(last_number + 1)
+        queues, streams, rules = self._entities(None)
         last_body_number: int = self._execute("SELECT ifnull(max(number), 0) FROM body").get
         hubs = [
             HubRecord(number, msgspec.json.decode(fields), created_at_ms, updated_at_ms)
@@ -223,6 +224,29 @@ class SqliteStore(WithLog):
         dropped: str | None = self._execute("SELECT value FROM setting WHERE name = ?", (LAST_DROPPED_HUB,)).get
         log = self.log.recover({hub.number: cast("int", hub.fields["partition_count"]) for hub in hubs})
         return Recovered(queues, streams, rules, last_body_number, hubs, int(dropped or 0), log)
+
+    @_alone
+    def read_entities(self, numbers: Collection[int]) -> Entities:
+        try:
+            return self._entities(sorted(numbers))
+        except apsw.Error as error:
+            raise StoreFailed(f"entities could not be read from the store: {error}") from error
+
+    def _entities(self, numbers: list[int] | None) -> Entities:
+        """Those with these numbers; None stands for all."""
+        chosen = (None if numbers is None else msgspec.json.encode(numbers).decode(),)
+        queues = [
+            QueueRecord(number, kind, msgspec.json.decode(fields), created_at_ms, updated_at_ms, last_id_at_ms)
+            for number, kind, fields, created_at_ms, updated_at_ms, last_id_at_ms in self._execute(
+                _RECORDED_QUEUES, chosen
+            )
+        ]
+        streams = [StreamRecord(*row) for row in self._execute(_RECORDED_STREAMS, chosen)]
+        rules = [
+            RuleRecord(number, name, msgspec.json.decode(fields), created_at_ms)
+            for number, name, fields, created_at_ms in self._execute(_RECORDED_RULES, chosen)
+        ]
+        return Entities(queues, streams, rules)
 
     @_alone
     def setting(self, name: str) -> str | None:
@@ -567,6 +591,10 @@ class SqliteStore(WithLog):
     def has_room(self) -> bool:
         return self._ballast.has_room()
 
+    def free_bytes(self) -> int:
+        """The free space of the disk."""
+        return self._ballast.free_bytes()
+
     @_alone
     def sweep(self) -> Swept | None:
         if self._batch:
@@ -576,7 +604,8 @@ class SqliteStore(WithLog):
         try:
             if self._garbage.is_left:
                 return Swept(self._garbage.sweep())
-            return Swept({}) if self._ballast.is_space_low and self._give_back_pages() else None
+            is_space_wanted = self._ballast.is_space_low or self.gives_back_space
+            return Swept({}) if is_space_wanted and self._give_back_pages() else None
         except apsw.FullError:
             # There will be work again when there is space to write down that it was done.
             return None

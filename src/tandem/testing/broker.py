@@ -24,7 +24,7 @@ import weakref
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Final, Self
+from typing import IO, ClassVar, Final, Self
 
 from tandem.errors import StateError, TandemError
 from tandem.testing.json_api import HOST, JsonApi
@@ -61,8 +61,14 @@ class BrokerFailed(TandemError):
 class Broker(JsonApi):
     """A `tandem serve` child process. As a context manager it starts on the way in and is gone on the way out."""
 
+    # What the child runs.
+    program: ClassVar[str] = _PROGRAM
+
     def __init__(self, data_dir: Path, *, arguments: Sequence[str] = ("--dev",)) -> None:
-        """`arguments` go to `tandem serve` behind the data directory, the host and the ports."""
+        """`arguments` go to `tandem serve` behind the data directory, the host and the ports.
+
+        The broker does not judge its own health, since tests slow it down and stop it: `--health` lets it.
+        """
         self.data_dir = data_dir
         self.arguments = tuple(arguments)
         self.port, self.http_port = _free_ports(2)
@@ -115,7 +121,7 @@ class Broker(JsonApi):
             output.seek(0)
             output.truncate()
         self._process = subprocess.Popen(  # noqa: S603 - our own program, with the arguments of the test
-            [sys.executable, "-c", _PROGRAM, "serve", *self._serve_arguments()],
+            [sys.executable, "-c", self.program, "serve", *self._serve_arguments()],
             stdin=subprocess.DEVNULL,
             stdout=self._stdout,
             stderr=self._stderr,
@@ -129,11 +135,21 @@ class Broker(JsonApi):
         if self._process is None:
             raise StateError("the broker was not started")
         self._process.send_signal(signal.SIGTERM)
+        return self._wait_for_end()
+
+    def wait_for_end(self) -> int:
+        """Wait until the child ends by itself, and return its exit code."""
+        if self._process is None:
+            raise StateError("the broker was not started")
+        return self._wait_for_end()
+
+    def _wait_for_end(self) -> int:
+        assert self._process is not None
         try:
             return self._process.wait(STOP_LIMIT_S)
         except subprocess.TimeoutExpired:
             self.kill()
-            raise BrokerFailed(self._failure(f"did not end within {STOP_LIMIT_S:.0f} s of SIGTERM")) from None
+            raise BrokerFailed(self._failure(f"did not end within {STOP_LIMIT_S:.0f} s")) from None
 
     def kill(self) -> None:
         """End the child at once, with SIGKILL: it can neither finish nor say anything."""
@@ -158,7 +174,7 @@ class Broker(JsonApi):
 
     def _serve_arguments(self) -> list[str]:
         ports = ["--port", str(self.port), "--http-port", str(self.http_port)]
-        return ["--data-dir", str(self.data_dir), "--host", HOST, *ports, *self.arguments]
+        return ["--data-dir", str(self.data_dir), "--host", HOST, *ports, "--no-health", *self.arguments]
 
     def _wait_until_ready(self) -> None:
         assert self._process is not None

@@ -112,7 +112,7 @@ class AtomService:
         if path.noun is Noun.NOTHING:
             raise NotFound(_NOT_HOSTED)
         self._gate.admit(request, path.resource, Right.MANAGE)
-        self._gate.throttle()
+        self._gate.throttle(request, path.resource)
         allowed = [hdrs.METH_GET]
         if path.noun in {Noun.ENTITY, Noun.SUBSCRIPTION, Noun.RULE, Noun.CONSUMER_GROUP}:
             allowed += [hdrs.METH_PUT, hdrs.METH_DELETE]

@@ -4,6 +4,7 @@ routes          which path is answered by whom
 messages        looking at messages by their state
 tasks           purge, resubmit, move, un-defer: each starts a job
 faults          failing on purpose
+health          how the broker is
 jobs            work in small steps, its progress and its end
 sessions        sessions, and the state kept beside them
 consumer_groups consumer groups of event hubs

@@ -214,7 +214,7 @@ class AuthorizationHandlers:
     def _admit(self, request: web.Request) -> str:
         entity = request.query.get("entity", "")
         self._gate.admit(request, entity, Right.MANAGE)
-        self._gate.throttle()
+        self._gate.throttle(request, entity)
         return entity
 
     async def _rules(self, entity: str) -> _Rules:

@@ -102,7 +102,7 @@ class ConsumerGroupHandlers:
     def _admit(self, request: web.Request, right: Right | None) -> str:
         hub_name = request.match_info["hub_name"]
         self._gate.admit(request, hub_name, right)
-        self._gate.throttle()
+        self._gate.throttle(request, hub_name)
         return hub_name
 
 

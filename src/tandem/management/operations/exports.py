@@ -55,6 +55,7 @@ class ExportHandlers:
     )
     async def export(self, request: web.Request) -> web.StreamResponse:
         self._gate.admit(request, "", Right.MANAGE)
+        self._gate.throttle(request, "")
         has_keys = is_asked_for(request, "keys")
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         name, queues, topics, hubs = await self._gate.perform(_names)

@@ -99,7 +99,7 @@ class FaultHandlers:
 
     @describes(Operation("GET", "/faults", "list_faults", "List the faults.", _RIGHT, FaultList, tag="faults"))
     async def list_all(self, request: web.Request) -> web.Response:
-        self._gate.admit_to_faults(request)
+        self._gate.admit_to_repairs(request)
         return json_answer(FaultList([_shown(fault) for fault in self._desk]))
 
     @describes(
@@ -116,7 +116,7 @@ class FaultHandlers:
         )
     )
     async def inject(self, request: web.Request) -> web.Response:
-        self._gate.admit_to_faults(request)
+        self._gate.admit_to_repairs(request)
         order = await read_request(request, FaultRequest)
         fault = self._desk.inject(_settings(order))
         # What it does to clients at once has happened when this is answered.
@@ -125,7 +125,7 @@ class FaultHandlers:
 
     @describes(Operation("DELETE", "/faults", "clear_faults", "Clear all faults.", _RIGHT, FaultList, tag="faults"))
     async def clear_all(self, request: web.Request) -> web.Response:
-        self._gate.admit_to_faults(request)
+        self._gate.admit_to_repairs(request)
         return json_answer(FaultList([_shown(fault) for fault in self._desk.clear_all()]))
 
     @property
@@ -133,7 +133,7 @@ class FaultHandlers:
         return self._gate.hosted.services.fault_desk
 
     def _find(self, request: web.Request) -> Fault:
-        self._gate.admit_to_faults(request)
+        self._gate.admit_to_repairs(request)
         text = request.match_info["id"]
         if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
             raise NotFound(f"There is no fault {text!r:.40}: the id of a fault is a number.")

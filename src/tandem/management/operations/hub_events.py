@@ -114,7 +114,7 @@ class HubEventHandlers:
     async def read(self, request: web.Request) -> web.StreamResponse:
         self._gate.admit(request, request.match_info["hub_name"], Right.LISTEN)
         count_as(request, "read")
-        self._gate.throttle()
+        self._gate.throttle_reading()
         if query_choice(request, "format", get_args(_Format), "arrow") == "json":
             return await self._read_json(request)
         if len(self._readers) >= MAX_BULK_READS:

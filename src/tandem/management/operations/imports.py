@@ -89,6 +89,7 @@ class ImportHandlers:
     )
     async def take(self, request: web.Request) -> web.Response:
         self._gate.admit(request, "", Right.MANAGE)
+        self._gate.throttle(request, "")
         order = await read_request(request, ImportRequest, MAX_IMPORT_BYTES)
         items = _items(order.document)
         importer = _Importer(items, is_replacing=order.mode == "replace", is_dry_run=order.dry_run)

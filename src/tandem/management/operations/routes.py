@@ -16,6 +16,7 @@ from tandem.management.operations.described import PREFIX, Handler, Operation, o
 from tandem.management.operations.entities import ENTITY_OPERATIONS
 from tandem.management.operations.exports import ExportHandlers
 from tandem.management.operations.faults import FaultHandlers
+from tandem.management.operations.health import HealthHandlers
 from tandem.management.operations.hub_events import HubEventHandlers
 from tandem.management.operations.hub_partitions import HubPartitionHandlers
 from tandem.management.operations.imports import ImportHandlers
@@ -38,6 +39,7 @@ _CLASSES: Final = (
     ImportHandlers,
     AuthorizationHandlers,
     FaultHandlers,
+    HealthHandlers,
     OpenApiHandlers,
 )
 
@@ -71,6 +73,7 @@ def add_operations(app: web.Application, gate: Gate) -> None:
         ImportHandlers(gate),
         AuthorizationHandlers(gate),
         FaultHandlers(gate),
+        HealthHandlers(gate),
         OpenApiHandlers(all_operations),
     )
     _serve(app, handlers)

@@ -87,7 +87,7 @@ class TaskHandlers:
         )
     )
     async def resubmit(self, request: web.Request) -> web.Response:
-        path = self._admit(request)
+        path = self._admit_moving(request)
         order = await read_request(request, ResubmitRequest)
         if order.target is None and order.state == "transfer-dead-lettered":
             raise ArgumentError(
@@ -112,7 +112,7 @@ class TaskHandlers:
         )
     )
     async def move(self, request: web.Request) -> web.Response:
-        path = self._admit(request)
+        path = self._admit_moving(request)
         return await self._relocate(request, path, await read_request(request, MoveRequest), is_resubmission=False)
 
     @describes(
@@ -128,7 +128,7 @@ class TaskHandlers:
         )
     )
     async def undefer(self, request: web.Request) -> web.Response:
-        path = self._admit(request)
+        path = self._admit_moving(request)
         order = await read_request(request, UndeferRequest)
         numbers = order.sequence_numbers
 
@@ -194,6 +194,12 @@ class TaskHandlers:
     def _admit(self, request: web.Request) -> str:
         path = request.match_info["path"]
         self._gate.admit(request, path, Right.MANAGE)
+        return path
+
+    def _admit_moving(self, request: web.Request) -> str:
+        """The same for what is work for the broker. Purging makes room, and goes on under overload."""
+        path = self._admit(request)
+        self._gate.throttle(request, path)
         return path
 
     async def _start(self, plan: Callable[[Namespace], Plan]) -> web.Response:

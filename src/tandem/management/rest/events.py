@@ -40,7 +40,7 @@ async def send_events(gate: Gate, path: HubPath, request: web.Request, body: byt
         if hub.name == OPERATIONS_HUB:
             # What clients report of themselves; they cannot speak for the broker.
             partition = hub.partitions[-1]
-        gate.throttle_message(is_partitioned=False)
+        gate.throttle_message(hub.name, len(payload), is_partitioned=False)
         hub.send(payload, message_format, partition, path.publisher)
 
     await gate.perform(send)

@@ -114,8 +114,9 @@ class MessageService:
             subqueue = namespace.resolve(address)
             if subqueue.is_dead_letter or subqueue.queue.topic is not None:
                 raise NotAllowed(f"Messages cannot be sent to '{address.path}'.", Scope.DELIVERY)
-            self._gate.throttle_message(is_partitioned=subqueue.queue.description.enable_partitioning)
-            messages = subqueue.queue.send(payload, message_format)
+            queue = subqueue.queue
+            self._gate.throttle_message(queue.name, len(payload), is_partitioned=queue.description.enable_partitioning)
+            messages = queue.send(payload, message_format)
             count_as(request, "send", [message.size_bytes for message in messages])
 
         count_as(request, "send", (len(payload),))

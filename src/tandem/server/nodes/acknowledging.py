@@ -33,6 +33,7 @@ class Acknowledging:
         self.link = link
         self._namespace = namespace
         self._entity = entity
+        self._loads = peer.services.loads
         # Deliveries that a client may send ahead of our acknowledgements; topped up at half.
         self._credit = credit
         self._accepted: list[IncomingDelivery] = []
@@ -82,6 +83,7 @@ class Acknowledging:
     def acknowledge_later(self, delivery: IncomingDelivery, message_count: int) -> None:
         """A delivery with so many messages was taken."""
         if delivery.is_settled:
+            self._loads.add(self._entity, message_count, len(delivery.payload))
             self.top_up()
             return
         accepted = self._accepted
@@ -99,12 +101,15 @@ class Acknowledging:
     def acknowledge_alone(self, delivery: IncomingDelivery, tally: Tally, message_count: int) -> None:
         """The same for one that is not acknowledged with the others of its turn, or is no send."""
         if delivery.is_settled:
+            self._loads.add(self._entity, message_count, len(delivery.payload))
             self.top_up()
             return
         self._acknowledge([delivery], tally, message_count)
 
     def _acknowledge(self, deliveries: list[IncomingDelivery], tally: Tally, message_count: int) -> None:
         self._in_flight += len(deliveries)
+        # The messages of a turn are mostly alike: the last one stands for all.
+        self._loads.add(self._entity, message_count, len(deliveries) * len(deliveries[-1].payload))
         self._expected.append((self._namespace.now_ms, tally, message_count))
         self._namespace.effects.replies.append((self, deliveries))
 

@@ -47,7 +47,6 @@ from tandem.limits import MAX_PROPERTIES_TO_MODIFY_BYTES, SESSION_WAIT_MS
 from tandem.server.faults.faults import Faults, Verdict
 from tandem.server.nodes.acknowledging import Acknowledging
 from tandem.server.nodes.link_meter import LinkMeter
-from tandem.server.throttle import MESSAGE_CREDITS
 
 if TYPE_CHECKING:
     from tandem.server.peer import Peer
@@ -108,13 +107,9 @@ class Ingress(Acknowledging):
             services = self.peer.services
             if services.faults is not None and self.meets_fault(delivery):
                 return
-            throttle = services.throttle
-            if throttle.credits_per_second is not None:
-                throttle.take(
-                    MESSAGE_CREDITS,
-                    queue.namespace.now_ms,
-                    is_partitioned=queue.description.enable_partitioning,
-                )
+            admission = services.admission
+            if admission is not None:
+                admission.check_send(queue.name, queue.namespace.now_ms, queue.description.enable_partitioning)
             state = delivery.state
             if state is not None or self._destination is not None or queue.is_dropped:
                 self._take_unusual(delivery, state)

@@ -21,7 +21,6 @@ from tandem.errors import ArgumentError, NotAllowed, ProtocolError, Scope
 from tandem.server.faults.faults import Faults
 from tandem.server.nodes.acknowledging import Acknowledging
 from tandem.server.nodes.link_meter import LinkMeter
-from tandem.server.throttle import MESSAGE_CREDITS
 
 if TYPE_CHECKING:
     from tandem.server.peer import Peer
@@ -113,9 +112,9 @@ class EventIngress(Acknowledging):
             services = self.peer.services
             if services.faults is not None and self.meets_fault(delivery):
                 return
-            throttle = services.throttle
-            if throttle.credits_per_second is not None:
-                throttle.take(MESSAGE_CREDITS, self._namespace.now_ms)
+            admission = services.admission
+            if admission is not None:
+                admission.check_send(self._hub.name, self._namespace.now_ms, False)
             count = self._take(delivery)
         except ProtocolError as error:
             self.refuse(delivery, error)

@@ -15,7 +15,6 @@ from tandem.engine.hubs.hub import EventHub
 from tandem.errors import ArgumentError, DecodeError, OperationNotImplemented, ProtocolError
 from tandem.server.nodes.event_hub import NO_EVENT_TIME_MS
 from tandem.server.nodes.responses import find_response_link
-from tandem.server.throttle import MANAGEMENT_CREDITS
 
 if TYPE_CHECKING:
     from tandem.server.peer import Peer
@@ -87,7 +86,9 @@ class HubManagementLink:
     def _admitted(self, asked: dict[str, object]) -> str:
         """Return the path of the hub that a request is about, if the client may read it."""
         peer = self.peer
-        peer.services.throttle.take(MANAGEMENT_CREDITS, peer.services.namespace.now_ms)
+        if peer.services.admission is not None:
+            # Readers ask for partitions before they receive.
+            peer.services.admission.check_settlement(peer.services.namespace.now_ms)
         operation = asked.get("operation")
         if operation != "READ":
             raise OperationNotImplemented(f"operation is {operation!r:.80}; $management has READ")

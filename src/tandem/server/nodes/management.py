@@ -41,12 +41,12 @@ from tandem.errors import (
     Scope,
     SessionNotFound,
 )
+from tandem.server.admission import Admission
 from tandem.server.faults.faults import Verdict
 from tandem.server.nodes.entity import checked_properties
 from tandem.server.nodes.link_meter import LinkMeter, outcome_of
 from tandem.server.nodes.responses import find_response_link
 from tandem.server.nodes.rules import read_rule, rule_description
-from tandem.server.throttle import MANAGEMENT_CREDITS
 
 if TYPE_CHECKING:
     from tandem.server.peer import Peer
@@ -249,7 +249,8 @@ class ManagementLink:
         right, metered_as, operation = found
         request.metered_as = metered_as
         peer = self.peer
-        peer.services.throttle.take(MANAGEMENT_CREDITS, self.subqueue.namespace.now_ms)
+        if peer.services.admission is not None:
+            self._check_admission(peer.services.admission, right)
         peer.require(right, self.address)
         queue = self.subqueue.queue
         if peer.services.faults is not None:
@@ -259,6 +260,14 @@ class ManagementLink:
                 return
             request.is_mute = met is not None
         self._operate(request, operation)
+
+    def _check_admission(self, admission: Admission, right: Right) -> None:
+        """Raise ServerBusy if it is refused at present."""
+        now_ms = self.subqueue.namespace.now_ms
+        if right is Right.LISTEN:
+            admission.check_settlement(now_ms)
+        else:
+            admission.check_management(self.subqueue.queue.name, now_ms)
 
     def _operate(self, request: _Request, operation: Callable[[ManagementLink, _Request], None]) -> None:
         queue = self.subqueue.queue
