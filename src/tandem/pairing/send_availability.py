@@ -231,7 +231,7 @@ class SendAvailabilityPairedNamespace:
     def _on_told(self, told: Told) -> None:
         self._reporter.tell(told)
         if told.event == "restored" and self._syphon is not None:
-            self._syphon.wake()
+            self._syphon.wake(told.entity)
 
     def _start_watch(self, entity: PairedEntity) -> None:
         task = asyncio.create_task(self._watch(entity))
