@@ -117,6 +117,10 @@ class MessageReceiver:
         )
         return [self._message(delivery) for delivery in deliveries]
 
+    async def attach(self) -> None:
+        """Attach the link if there is none, without asking for a message. For the inside of this library."""
+        await self._retrier.perform(self._get_inbox, f"a link to '{self._path}'")
+
     def stop_waiting(self) -> bool:
         """End every receive that waits, as if its time were up. Returns false if there is no link to wait on.
 

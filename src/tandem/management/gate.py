@@ -6,11 +6,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import Final, Protocol, TypeVar
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
 from tandem.auth import Right
 from tandem.clock import Clock
 from tandem.engine.namespace import Namespace
+from tandem.errors import ProtocolError
 from tandem.management.access import Judges, require_right
 from tandem.management.metered import count, expect_operation
 from tandem.server.directory import Directory
@@ -105,6 +106,17 @@ class Gate:
         """Who may manage the namespace may let it fail. No fault meets such a request, or none could be cleared."""
         self.request_count += 1
         require_right(request, "", Right.MANAGE, self._judges())
+
+    def is_trusted(self, request: web.Request) -> bool:
+        """Whether a request that needs no token has one for the whole namespace, with any right."""
+        token = request.headers.get(hdrs.AUTHORIZATION)
+        if not token:
+            return False
+        try:
+            require_right(request, "", None, self._judges(), token)
+        except ProtocolError:
+            return False
+        return True
 
     def admit_forwarding(self, request: web.Request, fields: Mapping[str, object]) -> None:
         """Who forwards sends. A token for the target is judged if one is there; without one, the usual has to cover

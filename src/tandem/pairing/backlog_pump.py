@@ -9,6 +9,7 @@ an entity is away        the messages of other entities may lie between or behin
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any, Final
@@ -34,6 +35,9 @@ _PEEKS_PER_LOOK: Final = 10
 _FIRST_PAUSE_S: Final = 0.5
 _LONGEST_LOOK_PAUSE_S: Final = 60.0
 _LONGEST_RETRY_PAUSE_S: Final = 15.0
+
+# Seconds between two looks, while nothing is received, whether the link to the backlog queue is still there.
+_ATTACH_INTERVAL_S: Final = 60.0
 
 # What a look has found is there already.
 _SHORT_POLL: Final = timedelta(seconds=1)
@@ -67,7 +71,7 @@ class BacklogPump:
     async def run(self) -> None:
         pause_s = 0.0
         while not self._primary.is_closing:
-            await self._primary.wait_until_reached()
+            await self._attend()
             try:
                 if not await self._may_receive():
                     continue
@@ -93,6 +97,13 @@ class BacklogPump:
                 task.cancel()
             if late:
                 await asyncio.wait(late)
+
+    async def _attend(self) -> None:
+        """While the namespace is away, keep the link: by it the secondary knows that the backlog has a syphon."""
+        while self._primary.is_away and not self._primary.is_closing:
+            with contextlib.suppress(TandemError):
+                await self.receiver.attach()
+            await self._primary.wait_until_reached(_ATTACH_INTERVAL_S)
 
     # --- receiving ------------------------------------------------------------------------------------------
 

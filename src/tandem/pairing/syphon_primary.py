@@ -8,6 +8,7 @@ was sent as a probe and not answered might arrive twice.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Final
@@ -69,10 +70,12 @@ class SyphonPrimary:
     def is_entity_away(self, path: str) -> bool:
         return self._namespace.is_away or self._entity(path).is_away
 
-    async def wait_until_reached(self) -> None:
-        """Return when the namespace can be reached, or the syphon is closing."""
-        while self._namespace.is_away and not self.is_closing:
-            await self._namespace.wait_for_change()
+    async def wait_until_reached(self, timeout_s: float | None = None) -> None:
+        """Return when the namespace can be reached, after the time, or when the syphon is closing."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while self._namespace.is_away and not self.is_closing:
+                    await self._namespace.wait_for_change()
 
     async def wait_until_away(self) -> None:
         """Return when the namespace cannot be reached, or the syphon is closing."""
