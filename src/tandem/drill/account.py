@@ -118,7 +118,7 @@ def violations(plan: DrillPlan, account: Account, ending: Ending) -> list[str]:
     if account.missing:
         broken.append(f"{_messages(len(account.missing))} lost: {_some(account.missing)}")
     if account.foreign:
-        broken.append(f"{account.foreign} messages of another pair arrived")
+        broken.append(f"{account.foreign} messages of another pair arrived here")
     if ending.left:
         broken.append(f"{_messages(ending.left)} still in the backlog")
     broken += [f"'{entity}' is not back, although the primary is" for entity in sorted(ending.away)]
