@@ -274,7 +274,8 @@ def find_stranded(secondary: str, name: str) -> dict[str, Any] | None:
     except TandemError:
         return None
     for warning in health.get("warnings", []):
-        if str(warning.get("primary_namespace", "")).lower() == name.lower():
+        # Only a warning that names its backlog is of use here.
+        if isinstance(warning, dict) and str(warning.get("primary_namespace")).lower() == name.lower():
             return {key: warning[key] for key in ("message_count", "queue_count", "polled_at")}
     return None
 

@@ -25,7 +25,7 @@ __all__ = ["BATCH", "BacklogPump", "Carry"]
 # Messages. What one receive may bring: their locks last a minute, and they are all sent at once.
 BATCH: Final = 100
 
-# Messages. What one pump may hold for entities that are away before it stops to receive.
+# Messages. What one pump may hold for entities that are away before it stops receiving.
 _MAX_HELD: Final = 1_000
 
 # Peeks. How far one look goes: the next one continues there.
@@ -85,7 +85,7 @@ class BacklogPump:
             if messages:
                 self._look_pause_s = _FIRST_PAUSE_S
                 await self._carry_all(messages)
-            elif self._is_wary:
+            elif self._is_wary and not self._primary.is_away:
                 # Another syphon holds what was seen.
                 self._look_from += 1
 
