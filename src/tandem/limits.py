@@ -197,6 +197,10 @@ SESSION_WAIT_MS: Final = 65_000
 # Sessions. One call of get-message-sessions. Service: 100 in the SDKs.
 MAX_SESSIONS_PER_PAGE: Final = 1_000
 
+# Milliseconds. A backlog of paired namespaces that holds messages counts as stranded when no syphon has had a link to
+# it for this long: a long poll of 15 minutes, and a third more. Service: not published.
+BACKLOG_STRANDED_AFTER_MS: Final = 1_200_000
+
 # --- Event hubs -------------------------------------------------------------------------------------------------
 
 # Hubs of one namespace. Each partition costs about 1 KB of memory, whatever it holds. Service: 10 (Standard) to 1,000.

@@ -78,16 +78,42 @@ def test_check_finds_out_whether_a_pair_would_work(brokers: tuple[Broker, Broker
     ]
     _, secondary = brokers
     assert not [queue for queue in secondary.queues() if queue["name"].startswith("checked")], "nothing is changed"
-    secondary.create_queue("checked/x-servicebus-transfer/0", max_delivery_count=3)
+    secondary.create_queue("checked/x-servicebus-transfer/0", max_delivery_count=5_000, lock_duration_ms=5_000)
     secondary.create_queue("checked/x-servicebus-transfer/1", requires_session=True)
     done = run(brokers, "pair", "check", "--backlog-queues", "2", "--primary-namespace", "checked", "--json")
     assert done.returncode == 1
     details = {one["what"]: (one["is_ok"], one["detail"]) for one in json.loads(done.stdout)["findings"]}
     assert details["backlog queue 0"][0]
-    assert "max_delivery_count is 3" in details["backlog queue 0"][1]
+    assert "lock_duration is 0:00:05 (usually 0:01:00)" in details["backlog queue 0"][1]
     assert not details["backlog queue 1"][0]
     assert details["secondary: the right Send"][0]
     assert details["secondary: the right Listen (for a syphon)"][0]
+
+
+@mission("M21")
+@pytest.mark.parametrize(
+    "fields, risk",
+    [
+        ({"max_delivery_count": 10}, "max_delivery_count is 10: a message is dead-lettered after as many crashes"),
+        ({"default_message_time_to_live_ms": 3_600_000}, "default_message_time_to_live is 1:00:00: messages are lost"),
+        ({"auto_delete_on_idle_ms": 600_000}, "auto_delete_on_idle is 0:10:00: the queue is deleted with its messages"),
+        ({"forward_to": "elsewhere"}, "messages leave the backlog"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_check_fails_for_a_backlog_queue_that_could_lose_messages(
+    brokers: tuple[Broker, Broker], fields: dict[str, Any], risk: str
+) -> None:
+    _, secondary = brokers
+    name = next(iter(fields)).replace("_", "-")
+    if "forward_to" in fields:
+        secondary.create_queue("elsewhere")
+    secondary.create_queue(f"{name}/x-servicebus-transfer/0", **{"max_delivery_count": 2**31 - 1, **fields})
+    done = run(brokers, "pair", "check", "--backlog-queues", "1", "--primary-namespace", name, "--json")
+    assert done.returncode == 1
+    (found,) = [one for one in json.loads(done.stdout)["findings"] if one["what"] == "backlog queue 0"]
+    assert not found["is_ok"]
+    assert risk in found["detail"]
 
 
 def test_check_says_who_cannot_be_reached(brokers: tuple[Broker, Broker]) -> None:

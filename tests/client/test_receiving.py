@@ -40,6 +40,34 @@ async def test_a_receive_returns_as_soon_as_a_message_comes(factory: MessagingFa
     assert message.body == b"now"
 
 
+@mission("M6")
+async def test_a_receive_can_be_ended_before_its_time(factory: MessagingFactory, queue: str) -> None:
+    receiver = factory.create_message_receiver(queue)
+    assert not receiver.stop_waiting(), "it has no link yet"
+    await receiver.attach()
+    waiting = asyncio.create_task(receiver.receive(timeout=10 * PATIENCE_S))
+    await asyncio.sleep(0)
+    assert receiver.stop_waiting()
+    assert await asyncio.wait_for(waiting, PATIENCE_S) is None
+    await factory.create_queue_client(queue).send(BrokeredMessage("later"))
+    message = await receiver.receive(PATIENCE_S)
+    assert message is not None, "the receiver goes on"
+    await message.complete()
+
+
+@mission("M3")
+async def test_a_released_message_comes_again_with_the_same_delivery_count(
+    factory: MessagingFactory, queue: str
+) -> None:
+    client, receiver = factory.create_queue_client(queue), factory.create_message_receiver(queue)
+    await client.send(BrokeredMessage("again"))
+    for _ in range(3):
+        message = await receiver.receive(PATIENCE_S)
+        assert message is not None
+        assert message.delivery_count == 0
+        receiver.release(message)
+
+
 @mission("M2")
 async def test_what_is_received_and_deleted_is_gone(broker: Broker, factory: MessagingFactory, queue: str) -> None:
     client = factory.create_queue_client(queue, ReceiveMode.RECEIVE_AND_DELETE)

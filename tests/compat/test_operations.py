@@ -164,6 +164,23 @@ def test_an_empty_receive_and_a_refused_send_are_counted_too(bus: Bus) -> None:
     )
 
 
+@mission("M29")
+def test_an_empty_receive_is_counted_also_behind_one_that_got_all_it_asked_for(bus: Bus) -> None:
+    queue = bus.queue()
+    operations = Operations(bus, queue.name)
+    queue.send("the only one")
+    with queue.receiver(receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE) as receiver:
+        assert len(receiver.receive_messages(1)) == 1
+        assert receiver.receive_messages(1, max_wait_time=1) == []
+    operations.wait_for(
+        {
+            ("send", "direct", "ok"): Counted(1, 1),
+            ("receive", "direct", "ok"): Counted(1, 1),
+            ("empty-receive", "direct", "ok"): Counted(1, 1),
+        }
+    )
+
+
 def later() -> Any:
     from datetime import UTC, datetime, timedelta
 

@@ -1,8 +1,10 @@
 """`python -m tests.drill.run --drills 100 [--seed S] [--jobs J]`: outages at random, and an account of every message.
 
-The seed decides what fails, when and for how long, whose client is driven and whether duplicates are detected. What the
-processes do at that moment is up to the machine, so that a seed makes a run similar and not the same. A drill that
-broke a promise is told with the command that repeats it, and its page stays. The exit code is 1 if there is any.
+The seed decides what fails, when and for how long, whose client is driven, whether duplicates are detected, whether
+the syphon spells the primary's address differently, and whether two pairs share the secondary. What the processes do
+at that moment depends on the machine, so a seed makes a run similar and not the same. Each drill compares the
+operations that the brokers metered with the formula of docs/explain/paired-namespaces.md. A drill that broke a promise
+is reported with the command that repeats it, and its page stays. The exit code is 1 if there is any.
 """
 
 from __future__ import annotations
@@ -56,6 +58,11 @@ _SUMMED: Final = (
     "diverted",
     "syphoned",
     "refused",
+    "pings",
+    "backlog_receives",
+    "extra_receives",
+    "empty_polls",
+    "peeks",
 )
 _TIMES: Final = ("seconds_to_detect", "seconds_to_restore", "seconds_to_drain")
 # What the table has room for in a terminal of 80 columns; the file has all of it.
@@ -89,6 +96,8 @@ def draw_plan(dice: random.Random) -> DrillPlan:
         outage=timedelta(milliseconds=outage_ms),
         begins_after=round(dice.uniform(0.05, 0.8), 2),
         has_duplicate_detection=dice.random() < 0.5,
+        has_two_spellings=dice.random() < 0.5,
+        pairs=dice.choice([1, 1, 2]),
     )
 
 
@@ -171,6 +180,8 @@ def _table(outcomes: list[Outcome]) -> Table:
         by_kind[f"driver {outcome.plan.driver.value}"].append(outcome)
         by_kind["duplicate detection"] += [outcome] if outcome.plan.has_duplicate_detection else []
         by_kind["one entity"] += [outcome] if outcome.plan.entity is not None else []
+        by_kind["two spellings"] += [outcome] if outcome.plan.has_two_spellings else []
+        by_kind["two pairs"] += [outcome] if outcome.plan.pairs > 1 else []
     rows = {**{kind: _totals(by_kind[kind]) for kind in sorted(by_kind)}, "all": _totals(outcomes)}
     table = Table(title="Drills")
     table.add_column("", no_wrap=True)
@@ -179,6 +190,15 @@ def _table(outcomes: list[Outcome]) -> Table:
     for kind, totals in rows.items():
         table.add_row(kind, *(f"{totals[name]:,}" for name in _SHOWN))
     return table
+
+
+def _metered(totals: dict[str, Any]) -> str:
+    """The operations of all drills. One outside the formula has broken its drill."""
+    return (
+        f"metered: {totals['diverted']:,} messages diverted, {totals['backlog_receives']:,} receives from the backlog "
+        f"({totals['extra_receives']:,} more than messages), {totals['empty_polls']:,} empty polls, "
+        f"{totals['peeks']:,} peeks, {totals['pings']:,} pings"
+    )
 
 
 def main() -> int:
@@ -222,6 +242,7 @@ def main() -> int:
     report = {"seed": options.seed, "totals": _totals(outcomes), "drills": drills}
     options.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     console.print(_table(outcomes))
+    console.print(_metered(report["totals"]), markup=False, soft_wrap=True)
     console.print(f"saved to {options.json}", markup=False)
     return 1 if any(one.violations for one in outcomes) else 0
 

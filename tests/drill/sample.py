@@ -6,7 +6,8 @@ from typing import Any
 
 from tandem.drill.account import Account, Arrival, Ending
 from tandem.drill.chronicle import Chronicle
-from tandem.drill.figures import make_figures
+from tandem.drill.figures import combine_figures, make_figures
+from tandem.drill.formula import Operations
 from tandem.drill.plan import DrillPlan
 from tandem.pairing import FailoverState
 
@@ -42,4 +43,6 @@ def sample_figures(**changed: Any) -> dict[str, Any]:
         arrive(account, number, number + 1, 101.5 + number)
     chronicle = sample_chronicle()
     ending = Ending(chronicle.failed_over, (), 0, 0)
-    return {**make_figures(DrillPlan(), account, chronicle, ending), **changed}
+    figures = make_figures(DrillPlan(), account, chronicle, ending)
+    metered = Operations(7, 7, 0, 7, 20, 1, 10, 0)
+    return {**combine_figures([figures], metered, []), **changed}

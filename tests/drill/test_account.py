@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 import pytest
 
 from tandem.drill.account import Account, Ending, expectations, violations
-from tandem.drill.figures import make_figures
+from tandem.drill.figures import combine_figures, make_figures
+from tandem.drill.formula import Operations
 from tandem.drill.plan import ENTITIES, DrillPlan, Fault
 from tandem.drill.traffic import make_message
 from tests.drill.sample import arrive, sample_chronicle, sample_figures
@@ -68,6 +69,22 @@ def test_a_send_may_fail_only_for_want_of_a_right() -> None:
     account = Account(refused=3)
     assert violations(DrillPlan(fault=Fault.UNAUTHORIZED), account, NOTHING) == []
     assert "3 sends failed" in violations(DrillPlan(), account, NOTHING)[0]
+
+
+def test_a_message_of_another_pair_must_not_arrive() -> None:
+    account = Account("pair-2-")
+    arrive(account, 0, 1)
+    assert violations(DrillPlan(pairs=2), account, NOTHING) == ["1 messages of another pair arrived here"]
+    assert any("each pair has backlog queues of its own" in one for one in expectations(DrillPlan(pairs=2)))
+
+
+def test_figures_of_several_pairs_are_summed_and_their_violations_say_which_pair_it_was() -> None:
+    one, other = sample_figures(), sample_figures(violations=["1 message is lost: drill-7"], seconds_to_detect=9.0)
+    metered = Operations(14, 15, 1, 14, 40, 2, 20, 3)
+    combined = combine_figures([one, other], metered, ["15 receives"])
+    assert (combined["sent"], combined["diverted"], combined["seconds_to_detect"]) == (40, 14, 9.0)
+    assert (combined["backlog_receives"], combined["extra_receives"], combined["peeks"]) == (15, 1, 3)
+    assert combined["violations"] == ["pair 2: 1 message is lost: drill-7", "15 receives"]
 
 
 def test_what_is_left_behind_is_told() -> None:

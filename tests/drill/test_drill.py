@@ -55,6 +55,7 @@ async def test_a_primary_that_is_killed_under_load_loses_no_message(driver: Driv
     assert figures["duplicates"] <= figures["unanswered"]
     assert figures["diverted"] > 0
     assert figures["syphoned"] >= figures["diverted"]
+    assert figures["backlog_receives"] >= figures["diverted"]
     # Detecting takes the failover interval at least; it is in seconds, not milliseconds.
     assert 0.2 < figures["seconds_to_detect"] < 100
     assert {one["entity"] for one in figures["timeline"]} == {"orders", "payments", "news"}
@@ -84,11 +85,30 @@ def test_one_entity_that_gives_no_answer_leaves_the_others_alone_and_brings_no_d
     assert outcome.figures["duplicates"] == 0
 
 
+@pytest.mark.timeout(600)  # The drill has five minutes, as it says itself.
+@pytest.mark.parametrize("driver", DriverName, ids=lambda driver: driver.value)
+@mission("M21", "M26", "M29")
+def test_two_pairs_share_a_secondary_and_are_reached_by_two_spellings(driver: DriverName, tmp_path: Path) -> None:
+    plan = short_plan(Fault.DROP_CONNECTIONS, driver, messages=100, has_two_spellings=True, pairs=2)
+    outcome = run_plan(plan, tmp_path)
+    figures = outcome.figures
+    assert outcome.violations == [], figures
+    assert (figures["sent"], figures["received"], figures["lost"]) == (200, 200, 0)
+    assert figures["diverted"] > 0
+    # Six empty polls at least: each syphon ends with one on each of its three backlog queues.
+    assert figures["empty_polls"] >= 6
+
+
 # --- the command ----------------------------------------------------------------------------------------------------
 
 
 def test_a_drill_comes_to_an_end() -> None:
     assert "a drill comes to an end" in one_line(tandem_here("drill", "--outage", "never"))
+
+
+def test_a_drill_has_a_pair_at_least() -> None:
+    with pytest.raises(ConfigurationError, match="pairs is 0; it must be from 1"):
+        DrillPlan(pairs=0)
 
 
 def test_an_entity_that_there_is_not_and_a_fault_of_all_of_them_are_refused() -> None:
@@ -121,6 +141,8 @@ def test_a_driver_that_is_not_installed_says_what_to_install(monkeypatch: pytest
             begins_after=0.37,
             driver=DriverName.AZURE,
             has_duplicate_detection=True,
+            has_two_spellings=True,
+            pairs=2,
         ),
     ],
 )

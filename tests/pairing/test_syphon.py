@@ -1,10 +1,9 @@
-"""The syphon: what it moves, what it leaves, what it gives up, and that it loses nothing."""
+"""The syphon: what it moves, what it holds, what it gives up, and that it loses nothing."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
-import itertools
 import json
 from collections.abc import AsyncIterator
 from datetime import timedelta
@@ -15,21 +14,20 @@ import pytest
 from tandem.client import (
     BrokeredMessage,
     EventHubClient,
-    MessagingCommunicationError,
     MessagingFactory,
     MessagingFactorySettings,
     QueueClient,
     QuotaExceededError,
 )
-from tandem.client.sender import MessageSender
+from tandem.client.receiver import MessageReceiver
 from tandem.pairing import Syphon
 from tandem.pairing.backlog import backlog_queue_path
 from tandem.pairing.closing import PARTNER_GRACE_S
 from tandem.pairing.rewriting import rewrite
-from tandem.pairing.syphon import LONG_POLL
+from tandem.pairing.syphon import BATCH, LONG_POLL
 from tandem.testing import Broker
 from tests.markers import mission
-from tests.pairing.hurry import Hurry, PairUnderTest, SetTime, heal, inject
+from tests.pairing.hurry import PairUnderTest, SetTime, heal, inject
 from tests.patience import PATIENCE_S, until
 
 # The longest there is, and far more than PATIENCE_S: what is left under its lock and comes again was given back.
@@ -139,30 +137,6 @@ async def test_a_message_whose_entity_is_gone_is_dead_lettered_and_never_dropped
 
 
 @mission("M26")
-async def test_while_the_primary_is_away_messages_are_given_back_and_wait(
-    backlog: Backlog, queue: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    attempts_s: list[float] = []
-    send = MessageSender.send
-
-    async def fail(self: MessageSender, message: BrokeredMessage, **options: Any) -> None:
-        attempts_s.append(Hurry().now_s())
-        raise MessagingCommunicationError("away")
-
-    await backlog.put(BrokeredMessage("patient"), queue)
-    monkeypatch.setattr(MessageSender, "send", fail)
-    backlog.syphon.start()
-    await until(lambda: len(attempts_s) >= 6, "it is tried again")
-    waits_s = [later - earlier for earlier, later in itertools.pairwise(attempts_s)]
-    # A timer may be early by the resolution of the clock, which is fifty times as much here.
-    assert all(wait_s > least_s - 0.1 for wait_s, least_s in zip(waits_s, (0.5, 1, 2, 4, 8), strict=False)), waits_s
-    assert backlog.dead_letter_count == 0
-    monkeypatch.setattr(MessageSender, "send", send)
-    backlog.syphon.wake()
-    await until(lambda: backlog.active_count == 0, "it arrives in the end")
-
-
-@mission("M26")
 async def test_an_entity_that_is_full_does_not_hold_up_the_others(
     backlog: Backlog, name: str, queue: str, primary: Broker
 ) -> None:
@@ -179,30 +153,18 @@ async def test_an_entity_that_is_full_does_not_hold_up_the_others(
 
 
 @mission("M26")
-async def test_what_was_left_is_given_back_when_its_entity_is_heard_of(
-    backlog: Backlog, queue: str, primary: Broker
+@pytest.mark.parametrize("is_told", [True, False], ids=["told", "by-its-own-ping"])
+async def test_messages_held_for_an_entity_are_sent_when_it_is_back(
+    backlog: Backlog, queue: str, primary: Broker, is_told: bool
 ) -> None:
     inject(primary, "refuse-sends", queue, error="quota-exceeded")
     for number in range(5):
         await backlog.put(BrokeredMessage(str(number)), queue)
     backlog.syphon.start()
-    await until(lambda: sum(map(len, backlog.syphon._left.values())) == 5, "all are tried")
+    await until(lambda: bool(backlog.pair.told("ping", queue)), "the entity is known to be away")
     heal(primary)
-    backlog.syphon.wake()
-    await until(lambda: backlog.active_count == 0, "they arrive before their locks end")
-    assert primary.queue(queue)["active_message_count"] == 5
-
-
-@mission("M26")
-async def test_what_was_left_is_tried_again_also_if_nobody_tells_that_its_entity_is_back(
-    backlog: Backlog, queue: str, primary: Broker
-) -> None:
-    inject(primary, "refuse-sends", queue, error="quota-exceeded")
-    for number in range(5):
-        await backlog.put(BrokeredMessage(str(number)), queue)
-    backlog.syphon.start()
-    await until(lambda: sum(map(len, backlog.syphon._left.values())) == 5, "all are tried")
-    heal(primary)
+    if is_told:
+        backlog.syphon.wake(queue)
     await until(lambda: backlog.active_count == 0, "they arrive before their locks end")
     assert primary.queue(queue)["active_message_count"] == 5
 
@@ -246,11 +208,18 @@ def test_ten_backlog_queues_take_forty_receives_an_hour() -> None:
 
 @mission("M26")
 async def test_an_idle_syphon_waits_in_one_long_receive(backlog: Backlog, monkeypatch: pytest.MonkeyPatch) -> None:
+    polls: list[object] = []
+    receive_batch = MessageReceiver.receive_batch
+
+    async def note_poll(self: MessageReceiver, *arguments: Any) -> list[BrokeredMessage]:
+        polls.append(arguments)
+        return await receive_batch(self, *arguments)
+
+    monkeypatch.setattr(MessageReceiver, "receive_batch", note_poll)
     backlog.syphon.start()
-    await until(lambda: bool(backlog.syphon._receiving), "it asks")
-    (receiving,) = backlog.syphon._receiving
+    await until(lambda: bool(polls), "it asks")
     await asyncio.sleep(0.5)
-    assert backlog.syphon._receiving == {receiving}, "in twenty-five seconds it has asked once"
+    assert polls == [(BATCH, LONG_POLL)], "in twenty-five seconds it has asked once"
 
 
 @pytest.fixture

@@ -47,6 +47,11 @@ class Stage:
     def arrived_count(self) -> int:
         return int(self.primary.queue(self.queue)["message_count"])
 
+    @property
+    def hit_count(self) -> int:
+        """How often the fault in the primary was met."""
+        return sum(fault["hit_count"] for fault in self.primary.request("GET", "/$api/v1/faults")["faults"])
+
     async def put(self) -> None:
         # A lock that does not end while a step is being reached, however long that takes.
         self.secondary.create_queue(self.path, lock_duration_ms=300_000, max_delivery_count=2**31 - 1)
@@ -88,10 +93,9 @@ Reach = Callable[[Stage], Awaitable[None]]
 
 
 async def received(stage: Stage) -> None:
-    """It has the message, and cannot speak to the primary yet."""
-    stage.to_primary.to_server.is_stalled = True
-    # It connects to the primary when it has something for it.
-    await until(lambda: stage.to_primary.accepted_count > 0, "the syphon has a message for the primary")
+    """It has the message, and the primary holds up the send. (While the primary is away it receives nothing.)"""
+    inject(stage.primary, "stall", stage.queue, operations=["sends"], delay_ms=900_000)
+    await until(lambda: stage.hit_count > 0, "the message is on its way to the primary")
     assert (stage.left_count, stage.arrived_count) == (1, 0)
 
 
@@ -106,7 +110,7 @@ async def answered(stage: Stage) -> None:
     """The syphon knows that the primary has it, and its completion does not reach the secondary."""
     await received(stage)
     stage.to_secondary.to_server.is_stalled = True
-    stage.to_primary.heal()
+    heal(stage.primary)
     await until(lambda: stage.to_secondary.to_server.waiting_pieces > 0, "the completion is on its way")
     assert (stage.left_count, stage.arrived_count) == (1, 1)
 
@@ -115,7 +119,7 @@ async def completed(stage: Stage) -> None:
     """The secondary has taken the completion, and the syphon does not hear of it."""
     await received(stage)
     stage.to_secondary.to_client.is_stalled = True
-    stage.to_primary.heal()
+    heal(stage.primary)
     await until(lambda: stage.left_count == 0, "the message is completed")
     assert stage.arrived_count == 1
 

@@ -17,7 +17,7 @@ import typer
 from tandem.cli.failure import CommandFailed
 from tandem.cli.options import AsJson
 from tandem.cli.output import neutral, print_json, print_table, progress
-from tandem.drill.plan import ENTITIES, DrillPlan, DriverName, Fault
+from tandem.drill.plan import ENTITIES, MAX_PAIRS, DrillPlan, DriverName, Fault
 from tandem.durations import parse_duration_ms
 
 __all__ = ["drill"]
@@ -59,6 +59,11 @@ def drill(
     duplicate_detection: Annotated[
         bool, typer.Option("--duplicate-detection", help="Enable duplicate detection; no duplicate may be received.")
     ] = False,
+    two_spellings: Annotated[
+        bool,
+        typer.Option("--two-spellings", help="Reach the primary as 127.0.0.1, and from the syphon as localhost."),
+    ] = False,
+    pairs: Annotated[int, typer.Option(help="Number of pairs; their secondary is the same.", min=1, max=MAX_PAIRS)] = 1,
     report: Annotated[Path, typer.Option(metavar="DIR", help="Folder for drill.json and drill.html.")] = Path(
         "build/drill"
     ),
@@ -73,7 +78,8 @@ def drill(
     Starts two brokers on this machine, in a folder that is deleted afterwards. A paired client sends to two queues, one
     of them with sessions, and to a topic. The primary is killed with SIGKILL, or fails in another way, and comes back;
     then the diverted messages are syphoned. The exit status is 1 if a promise was broken: a message was lost, a
-    duplicate cannot be explained, or an entity failed over that was not down.
+    duplicate cannot be explained, an entity failed over that was not down, or the brokers metered more operations than
+    the formula of docs/explain/paired-namespaces.md allows.
 
     \b
     Examples:
@@ -81,6 +87,7 @@ def drill(
       tandem drill --messages 200 --rate 100 --outage 3s --failover-interval 500ms --json
       tandem drill --fault drop-connections --begins-after 0.6 --driver azure
       tandem drill --fault stall --entity orders --operation-timeout 6s --duplicate-detection
+      tandem drill --two-spellings --pairs 2
     """
     from tandem.drill.report import save_report
 
@@ -97,6 +104,8 @@ def drill(
         begins_after,
         driver,
         duplicate_detection,
+        two_spellings,
+        pairs,
     )
     with _data_folder(keep) as folder:
         figures = _run(plan, folder, as_json)
@@ -119,13 +128,13 @@ def _duration(option: str, text: str) -> timedelta:
 
 @contextlib.contextmanager
 def _data_folder(keep: Path | None) -> Iterator[Path]:
-    from tandem.drill.course import PRIMARY, SECONDARY
+    from tandem.drill.course import SECONDARY, primary_folder
 
     if keep is None:
         with tempfile.TemporaryDirectory(prefix="tandem-drill-") as folder:
             yield Path(folder)
         return
-    for name in (PRIMARY, SECONDARY):
+    for name in (primary_folder(0), SECONDARY):
         if (keep / name).exists():
             raise CommandFailed(f"--keep is {str(keep)!r}, which has data of another drill: delete it, or take another")
     keep.mkdir(parents=True, exist_ok=True)
@@ -143,8 +152,9 @@ def _run(plan: DrillPlan, folder: Path, is_quiet: bool) -> dict[str, Any]:
             # Not typer.echo: it writes past the stream that keeps lines above a progress bar.
             sys.stderr.write(f"{time.monotonic() - started_s:7.2f} s  {neutral(what)}\n")
 
-    with progress("received", plan.messages, is_quiet) as advance:
-        return asyncio.run(run_drill(plan, folder, say, lambda done: advance(done, plan.messages)))
+    messages = plan.messages * plan.pairs
+    with progress("received", messages, is_quiet) as advance:
+        return asyncio.run(run_drill(plan, folder, say, lambda done: advance(done, messages)))
 
 
 def _print(figures: dict[str, Any]) -> None:

@@ -175,33 +175,27 @@ async def _described(attempt: Awaitable[Any], path: str) -> str:
 
 
 def _judge_queue(path: str, queue: QueueDescription | None) -> Finding:
-    """An existing queue is used as it is; that it differs is worth a word, and no failure unless it cannot work."""
-    from tandem.pairing.backlog import backlog_queue_description
+    """Report how an existing queue differs from one that pairing makes; not ok if it cannot work or loses messages."""
+    from tandem.pairing.backlog import backlog_queue_description, loss_risks
 
     what = f"backlog queue {path.rpartition('/')[2]}"
     if queue is None:
         return Finding(what, True, f"{path} does not exist yet; pairing makes it")
     wanted = backlog_queue_description(path)
-    differing = [
+    details = loss_risks(queue)
+    is_usable = not details and not queue.requires_session and queue.status.value == "Active"
+    details += [
         f"{field} is {getattr(queue, field)} (usually {getattr(wanted, field)})"
         for field in _COMPARED
         if getattr(queue, field) != getattr(wanted, field)
     ]
-    is_usable = not queue.requires_session and queue.status.value == "Active"
     if queue.requires_session:
-        differing.append("requires_session is true: diverted messages have no session id")
-    return Finding(what, is_usable, "; ".join([path, *differing]))
+        details.append("requires_session is true: diverted messages have no session id")
+    return Finding(what, is_usable, "; ".join([path, *details]))
 
 
-_COMPARED: Final = (
-    "max_size_in_megabytes",
-    "max_delivery_count",
-    "default_message_time_to_live",
-    "auto_delete_on_idle",
-    "lock_duration",
-    "dead_lettering_on_message_expiration",
-    "status",
-)
+# Beside those of which `loss_risks` speaks.
+_COMPARED: Final = ("max_size_in_megabytes", "lock_duration", "dead_lettering_on_message_expiration", "status")
 
 
 # --- status ---------------------------------------------------------------------------------------------------------
@@ -214,7 +208,9 @@ def show_status(
     connection_string: Connection = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how much is in the backlog, and the state of each entity as paired clients have told it.
+    """Show how much is in the backlog, and the state of each entity as paired clients have reported it.
+
+    Warns if messages wait and no syphon has polled the backlog for 20 minutes, where the secondary is a Tandem broker.
 
     \b
     Examples:
@@ -222,14 +218,21 @@ def show_status(
     """
     name = name_of(primary_string(connection_string), primary_namespace)
     queues, entities = asyncio.run(_status(secondary, name))
+    stranded = find_stranded(secondary, name)
     if as_json:
-        print_json({"primary_namespace": name, "backlog_queues": queues, "entities": entities})
+        print_json({"primary_namespace": name, "backlog_queues": queues, "entities": entities, "stranded": stranded})
         return
     if queues:
         rows = [(one["path"], f"{one['active']:,}", f"{one['dead_lettered']:,}", f"{one['bytes']:,}") for one in queues]
         print_table(("backlog queue", "messages", "dead letters", "bytes"), rows, ("messages", "dead letters", "bytes"))
     else:
         typer.echo(f"There are no backlog queues of {name}: nothing was paired yet.")
+    if stranded is not None:
+        typer.echo()
+        typer.echo(
+            f"WARNING: no syphon has polled the backlog since {stranded['polled_at']},\n"
+            f"and {stranded['message_count']:,} messages wait in it. Run `tandem syphon run`."
+        )
     if entities:
         typer.echo()
         columns = ("entity", "state", "since", "client", "diverted", "syphoned")
@@ -258,6 +261,23 @@ async def _status(secondary: str, name: str) -> tuple[list[dict[str, Any]], list
         for queue in queues
     ]
     return described, summarize(await _read_events(secondary))
+
+
+def find_stranded(secondary: str, name: str) -> dict[str, Any] | None:
+    """The warning of the secondary about this backlog. A secondary that is not a Tandem broker reports none."""
+    from tandem.errors import TandemError
+    from tandem.management.client import ManagementClient
+    from tandem.management.connection_string import ConnectionString
+
+    try:
+        health = ManagementClient(ConnectionString.parse(secondary)).request("GET", "/health")
+    except TandemError:
+        return None
+    for warning in health.get("warnings", []):
+        # Only a warning that names its backlog is of use here.
+        if isinstance(warning, dict) and str(warning.get("primary_namespace")).lower() == name.lower():
+            return {key: warning[key] for key in ("message_count", "queue_count", "polled_at")}
+    return None
 
 
 async def _read_events(secondary: str) -> list[dict[str, Any]]:

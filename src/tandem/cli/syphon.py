@@ -15,7 +15,6 @@ from tandem.cli.pair import BacklogQueues, PrimaryNamespace, Secondary, client_s
 
 if TYPE_CHECKING:
     from tandem.client import NamespaceManager
-    from tandem.pairing import Syphon
 
 __all__ = ["app"]
 
@@ -89,18 +88,17 @@ async def _run(
             typer.echo(f"ready: {count} backlog queues of {name}, {secondary.address} to {primary.address}")
         if is_until_empty:
             manager = NamespaceManager.from_connection_string(secondary_string, client_settings())
-            await _wait_until_empty(manager, paths, syphon, stop)
+            await _wait_until_empty(manager, paths, stop)
         else:
             await stop.wait()
     return {"moved": syphon.moved_count, "dead_lettered": syphon.dead_lettered_count}
 
 
-async def _wait_until_empty(manager: NamespaceManager, paths: list[str], syphon: Syphon, stop: asyncio.Event) -> None:
+async def _wait_until_empty(manager: NamespaceManager, paths: list[str], stop: asyncio.Event) -> None:
     wanted = {path.lower() for path in paths}
     while not stop.is_set():
         queues = [queue for queue in await manager.get_queues() if queue.path.lower() in wanted]
         if not any(queue.active_message_count for queue in queues):
             return
-        syphon.wake()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), _LOOK_INTERVAL_S)

@@ -12,6 +12,7 @@ from tandem.client.interception import Pairing
 from tandem.client.message import BrokeredMessage
 from tandem.client.queue_client import QueueClient
 from tandem.client.receiver import MessageReceiver, ReceiveMode
+from tandem.client.retry import NoRetry
 from tandem.client.sender import MessageSender
 from tandem.client.service_address import ServiceAddress, parse_connection_string
 from tandem.client.settings import MessagingFactorySettings
@@ -115,6 +116,11 @@ class MessagingFactory:
     def require_open(self) -> None:
         """Raise why it is of no more use, if it was closed or faulted. For the inside of this library."""
         self._connection.require_open()
+
+    async def connect(self) -> None:
+        """Connect if there is no live connection, in one attempt. For the inside of this library."""
+        retrier = self._connection.make_retrier(NoRetry())
+        await retrier.perform(self._connection.wire, f"a connection to {self.address}")
 
     async def wait_closed(self) -> None:
         """Until it is closed, or faulted."""

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Final, Self, cast
 
-from tandem.amqp import ACCEPTED, AmqpError, DeliveryState, IncomingDelivery, Modified, Rejected, Source
+from tandem.amqp import ACCEPTED, RELEASED, AmqpError, DeliveryState, IncomingDelivery, Modified, Rejected, Source
 from tandem.amqp.types import Symbol
 from tandem.client.connection import ServiceConnection, close_link
 from tandem.client.errors import MessagingCommunicationError, MessagingError, OperationTimeoutError, messaging_error
@@ -116,6 +116,21 @@ class MessageReceiver:
             attempt, f"a receive from '{self._path}'", timeout_s + operation_timeout_s
         )
         return [self._message(delivery) for delivery in deliveries]
+
+    async def attach(self) -> None:
+        """Attach the link if there is none, without asking for a message. For the inside of this library."""
+        await self._retrier.perform(self._get_inbox, f"a link to '{self._path}'")
+
+    def stop_waiting(self) -> bool:
+        """End every receive that waits, as if its time were up. Returns false if there is no link to wait on.
+
+        For the inside of this library.
+        """
+        inbox = self._inbox.current
+        if inbox is None:
+            return False
+        inbox.stop_waiting()
+        return True
 
     async def peek(self, max_count: int = 1, from_sequence_number: int | None = None) -> list[BrokeredMessage]:
         """Look at messages without locking them, also at deferred and scheduled ones.
@@ -246,6 +261,18 @@ class MessageReceiver:
         transaction: Transaction | None,
     ) -> None:
         await self._node.settle(_token(message), settlement, properties, transaction, self._session_id)
+
+    def release(self, message: BrokeredMessage) -> None:
+        """Give a message back as if it had not been received: unlike `abandon`, this leaves its delivery count alone.
+
+        A message whose link is lost stays locked until its lock ends. For the inside of this library.
+        """
+        delivery = message.take_delivery()
+        if not isinstance(delivery, IncomingDelivery):
+            return
+        inbox = cast("Inbox", delivery.link.context)
+        if inbox.error is None:
+            inbox.settle(delivery, RELEASED)
 
     async def renew_lock(self, message: BrokeredMessage) -> datetime:
         """Hold a message for another lock duration; the same as its own `renew_lock`."""

@@ -7,6 +7,8 @@ drivers    by whose client: that of Tandem, or the official SDK
 course     one drill from its beginning to its end
 chronicle  what happened, and when
 account    what was sent and what came, and which promises were broken
+metered    what the brokers counted
+formula    what they may count
 figures    all that as numbers
 report     and as a page with a picture
 """

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Final
 
 from tandem.drill.plan import DrillPlan
 
-__all__ = ["Account", "Arrival", "Ending", "expectations", "violations"]
+__all__ = ["OWN_PREFIX", "Account", "Arrival", "Ending", "expectations", "violations"]
+
+# What the message ids of the only pair start with.
+OWN_PREFIX: Final = "drill-"
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,14 @@ class Arrival:
 
 @dataclass
 class Account:
-    """The messages of one drill."""
+    """The messages of one pair in a drill."""
+
+    # What the message ids of this pair start with.
+    prefix: str = OWN_PREFIX
+    # Messages of another pair that arrived here.
+    foreign: int = 0
+    # Deliveries, with each redelivery and each copy.
+    delivered: int = 0
 
     # By message id: when a namespace had taken it.
     sent: dict[str, float] = field(default_factory=dict)
@@ -47,6 +58,8 @@ class Account:
 
     def note_received(self, arrival: Arrival, at_s: float) -> None:
         self.last_received_s = at_s
+        self.delivered += 1
+        self.foreign += int(not arrival.message_id.startswith(self.prefix))
         numbers = self.received.setdefault(arrival.message_id, set())
         if arrival.sequence_number in numbers:
             self.redelivered += 1
@@ -83,6 +96,9 @@ class Ending:
 def expectations(plan: DrillPlan) -> list[str]:
     """What the drill must show, as sentences."""
     expected = ["no message is lost, and none stays in the backlog"]
+    expected.append("the metered operations lie within the formula; pings, polls and peeks are exact")
+    if plan.pairs > 1:
+        expected.append("each pair has backlog queues of its own, and no message arrives at another primary")
     if plan.has_duplicate_detection:
         expected.append("no message comes twice, since the entities detect duplicates")
     else:
@@ -101,6 +117,8 @@ def violations(plan: DrillPlan, account: Account, ending: Ending) -> list[str]:
     broken: list[str] = []
     if account.missing:
         broken.append(f"{_messages(len(account.missing))} lost: {_some(account.missing)}")
+    if account.foreign:
+        broken.append(f"{account.foreign} messages of another pair arrived here")
     if ending.left:
         broken.append(f"{_messages(ending.left)} still in the backlog")
     broken += [f"'{entity}' is not back, although the primary is" for entity in sorted(ending.away)]

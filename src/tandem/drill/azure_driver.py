@@ -16,7 +16,7 @@ from tandem.drill.account import Arrival
 from tandem.drill.drivers import BATCH, RECEIVE_TIMEOUT_S, DrillMessage, Driver, Inbox, Pair, Send, SendFailed
 from tandem.drill.plan import NEWS, PAYMENTS, SUBSCRIPTION, DrillPlan
 from tandem.errors import TandemError
-from tandem.pairing import FailoverState
+from tandem.pairing import FailoverState, Syphon
 from tandem.pairing.azure import PairedServiceBusOptions, SyphonRunner
 from tandem.pairing.azure.aio import PairedServiceBusClient
 
@@ -40,19 +40,23 @@ class AzureDriver(Driver):
         # Lost connections are what a drill is about: the SDK's words on each would hide what it says itself.
         logging.getLogger("azure").setLevel(logging.CRITICAL)
         options = PairedServiceBusOptions(
-            plan.backlog_queue_count, plan.failover_interval, plan.ping_interval, listener=pair.listener
+            plan.backlog_queue_count,
+            plan.failover_interval,
+            plan.ping_interval,
+            primary_namespace=pair.primary_namespace,
+            listener=pair.listener,
         )
         self._client = PairedServiceBusClient(pair.primary, pair.secondary, options)
-        self._syphon = SyphonRunner(pair.primary, pair.secondary, options)
+        self._runner = SyphonRunner(pair.primary_of_syphon or pair.primary, pair.secondary, options)
         # Those who receive have a client of their own, as another program would.
         self._receiving = ServiceBusClient.from_connection_string(pair.primary, retry_total=0)
 
     async def open(self) -> None:
         await self._client.set_up()
-        await self._syphon.__aenter__()
+        await self._runner.__aenter__()
 
     async def close(self) -> None:
-        await self._syphon.__aexit__(None, None, None)
+        await self._runner.__aexit__(None, None, None)
         await self._client.close()
         await self._receiving.close()
 
@@ -96,8 +100,13 @@ class AzureDriver(Driver):
         return self._client.states
 
     @property
+    def syphon(self) -> Syphon:
+        assert self._runner.syphon is not None, "the driver was not opened"
+        return self._runner.syphon
+
+    @property
     def unanswered_count(self) -> int:
-        return self._client.unanswered_count + self._syphon.unanswered_count
+        return self._client.unanswered_count + self._runner.unanswered_count
 
 
 async def _receive(receiver: ServiceBusReceiver, inbox: Inbox, is_session: bool) -> None:

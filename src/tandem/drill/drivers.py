@@ -12,7 +12,7 @@ from typing import Final, Protocol, Self
 from tandem.drill.account import Arrival
 from tandem.drill.plan import DrillPlan, DriverName
 from tandem.errors import ConfigurationError, TandemError
-from tandem.pairing import FailoverState, Listener
+from tandem.pairing import FailoverState, Listener, Syphon
 
 __all__ = ["BATCH", "RECEIVE_TIMEOUT_S", "DrillMessage", "Driver", "Inbox", "Pair", "Send", "SendFailed", "make_driver"]
 
@@ -41,11 +41,15 @@ class DrillMessage:
 
 @dataclass(frozen=True)
 class Pair:
-    """Both namespaces by their connection strings, and who is told what happens to them."""
+    """Both namespaces by their connection strings, and the listener for the events of the pair."""
 
     primary: str
     secondary: str
     listener: Listener
+    # The primary as the syphon calls it; None is the same string as above.
+    primary_of_syphon: str | None = None
+    # The primary's name in the names of the backlog queues; None is the one that the library finds.
+    primary_namespace: str | None = None
 
 
 class Inbox(Protocol):
@@ -99,6 +103,11 @@ class Driver(abc.ABC):
     @abc.abstractmethod
     def states(self) -> Mapping[str, FailoverState]:
         """Of each entity that was sent to."""
+
+    @property
+    @abc.abstractmethod
+    def syphon(self) -> Syphon:
+        """The syphon of this pair."""
 
     @property
     @abc.abstractmethod

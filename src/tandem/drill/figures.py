@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from tandem.drill.account import Account, Ending, expectations, violations
 from tandem.drill.chronicle import Chronicle
+from tandem.drill.formula import Operations
 from tandem.drill.plan import DrillPlan
 
-__all__ = ["MEANINGS", "make_figures"]
+__all__ = ["MEANINGS", "combine_figures", "make_figures"]
 
 # What each figure means, in print and on the page. A row fits into 80 columns.
 MEANINGS: Final = {
@@ -25,11 +26,30 @@ MEANINGS: Final = {
     "redelivered": "delivered again: the completion did not arrive",
     "refused": "failed sends",
     "pings": "pings to the primary during the outage",
+    "backlog_receives": "receives from the backlog, as metered",
+    "extra_receives": "receives beyond one for each message in the backlog",
+    "empty_polls": "polls of the backlog without a message, as metered",
+    "peeks": "peeks at the backlog, as metered",
     "seconds_to_detect": "from the start of the outage to the first failover",
     "seconds_to_restore": "from the primary's return until all entities are back",
     "seconds_to_drain": "from the primary's return to an empty backlog",
     "outage_seconds": "from the start of the outage to the primary's return",
 }
+
+_SUMMED: Final = (
+    "sent",
+    "received",
+    "lost",
+    "duplicates",
+    "unanswered",
+    "out_of_order",
+    "diverted",
+    "syphoned",
+    "redelivered",
+    "refused",
+    "pings",
+)
+_TIMES: Final = ("seconds_to_detect", "seconds_to_restore", "seconds_to_drain", "outage_seconds")
 
 # Seconds. Curves have a point for each of these in which something happened.
 _STEP_S: Final = 0.1
@@ -40,6 +60,7 @@ _MOMENTS: Final = frozenset({"failing", "failed-over", "ping", "restored", "back
 
 # Any: the figures are what is printed as JSON.
 def make_figures(plan: DrillPlan, account: Account, chronicle: Chronicle, ending: Ending) -> dict[str, Any]:
+    """The figures of one pair."""
     return {
         "sent": len(account.sent),
         "received": len(account.sent.keys() & account.received.keys()),
@@ -65,6 +86,29 @@ def make_figures(plan: DrillPlan, account: Account, chronicle: Chronicle, ending
         "violations": violations(plan, account, ending),
         **_course(account, chronicle),
     }
+
+
+# Any: as above.
+def combine_figures(each: list[dict[str, Any]], metered: Operations, broken: list[str]) -> dict[str, Any]:
+    """The figures of all pairs of a drill: sums, the longest times, and the course of the first pair."""
+    combined = dict(each[0])
+    for name in _SUMMED:
+        combined[name] = sum(figures[name] for figures in each)
+    for name in _TIMES:
+        combined[name] = max((figures[name] for figures in each if figures[name] is not None), default=None)
+    combined |= {
+        "backlog_receives": metered.backlog_receives,
+        "extra_receives": metered.extra_receives,
+        "empty_polls": metered.empty_polls,
+        "peeks": metered.peeks,
+    }
+    violations = each[0]["violations"]
+    if len(each) > 1:
+        violations = [
+            f"pair {number}: {one}" for number, figures in enumerate(each, 1) for one in figures["violations"]
+        ]
+    combined["violations"] = violations + broken
+    return combined
 
 
 def _course(account: Account, chronicle: Chronicle) -> dict[str, Any]:

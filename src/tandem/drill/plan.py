@@ -10,7 +10,7 @@ from typing import Final
 from tandem.durations import duration_text
 from tandem.errors import ConfigurationError
 
-__all__ = ["ENTITIES", "NEWS", "ORDERS", "PAYMENTS", "SUBSCRIPTION", "DrillPlan", "DriverName", "Fault"]
+__all__ = ["ENTITIES", "MAX_PAIRS", "NEWS", "ORDERS", "PAYMENTS", "SUBSCRIPTION", "DrillPlan", "DriverName", "Fault"]
 
 # A queue, a queue with sessions, and a topic with one subscription.
 ORDERS: Final = "orders"
@@ -18,6 +18,9 @@ PAYMENTS: Final = "payments"
 NEWS: Final = "news"
 SUBSCRIPTION: Final = "all"
 ENTITIES: Final = (ORDERS, PAYMENTS, NEWS)
+
+# Pairs. Each takes a broker and a client of its own on the same machine.
+MAX_PAIRS: Final = 4
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
@@ -73,8 +76,14 @@ class DrillPlan:
     begins_after: float = 0.25
     driver: DriverName = DriverName.TANDEM
     has_duplicate_detection: bool = False
+    # Whether the syphon reaches the primary by another spelling of its address than the senders.
+    has_two_spellings: bool = False
+    # Pairs that share the secondary. Each has a primary of its own, and all of them fail together.
+    pairs: int = 1
 
     def __post_init__(self) -> None:
+        if not 1 <= self.pairs <= MAX_PAIRS:
+            raise ConfigurationError(f"pairs is {self.pairs}; it must be from 1 to {MAX_PAIRS}")
         if self.entity is None:
             return
         if self.entity not in ENTITIES:
@@ -114,4 +123,9 @@ class DrillPlan:
         if self.entity is not None:
             arguments += ["--entity", self.entity]
         arguments += ["--begins-after", f"{self.begins_after:g}", "--driver", self.driver.value]
-        return [*arguments, "--duplicate-detection"] if self.has_duplicate_detection else arguments
+        arguments += ["--pairs", str(self.pairs)]
+        switches = {
+            "--duplicate-detection": self.has_duplicate_detection,
+            "--two-spellings": self.has_two_spellings,
+        }
+        return arguments + [switch for switch, is_on in switches.items() if is_on]

@@ -20,7 +20,12 @@ from tandem.drill.account import Arrival
 from tandem.drill.drivers import BATCH, RECEIVE_TIMEOUT_S, DrillMessage, Driver, Inbox, Pair, Send, SendFailed
 from tandem.drill.plan import NEWS, PAYMENTS, SUBSCRIPTION, DrillPlan
 from tandem.errors import TandemError
-from tandem.pairing import FailoverState, SendAvailabilityPairedNamespace, SendAvailabilityPairedNamespaceOptions
+from tandem.pairing import (
+    FailoverState,
+    SendAvailabilityPairedNamespace,
+    SendAvailabilityPairedNamespaceOptions,
+    Syphon,
+)
 
 __all__ = ["TandemDriver"]
 
@@ -33,7 +38,8 @@ _NEXT_TIMEOUT_S: Final = 0.1
 
 
 class TandemDriver(Driver):
-    """`MessagingFactory.pair_namespace`, with the syphon in the same process."""
+    """`MessagingFactory.pair_namespace`. The factory that sends has the syphon, too, unless that calls the primary by
+    another name: then it is the syphon of a second factory, as of another program."""
 
     def __init__(self, plan: DrillPlan, pair: Pair) -> None:
         super().__init__(plan, pair)
@@ -42,21 +48,35 @@ class TandemDriver(Driver):
         self._secondary = MessagingFactory.from_connection_string(pair.secondary)
         # Those who receive have a factory of their own, as another program would.
         self._receiving = MessagingFactory.from_connection_string(pair.primary, _PATIENT)
-        self._options = SendAvailabilityPairedNamespaceOptions(
-            NamespaceManager.from_connection_string(pair.secondary),
-            self._secondary,
-            plan.backlog_queue_count,
-            plan.failover_interval,
-            enable_syphon=True,
-            ping_primary_interval=plan.ping_interval,
-            listener=pair.listener,
+        self._factories = [self._primary, self._secondary, self._receiving]
+        self._options = self._pairing_options(self._secondary, enable_syphon=pair.primary_of_syphon is None)
+        self._syphon_options = self._options
+
+    def _pairing_options(
+        self, secondary: MessagingFactory, *, enable_syphon: bool
+    ) -> SendAvailabilityPairedNamespaceOptions:
+        return SendAvailabilityPairedNamespaceOptions(
+            NamespaceManager.from_connection_string(self.pair.secondary),
+            secondary,
+            self.plan.backlog_queue_count,
+            self.plan.failover_interval,
+            enable_syphon=enable_syphon,
+            ping_primary_interval=self.plan.ping_interval,
+            primary_namespace=self.pair.primary_namespace,
+            listener=self.pair.listener,
         )
 
     async def open(self) -> None:
         await self._primary.pair_namespace(self._options)
+        if self.pair.primary_of_syphon is not None:
+            primary = MessagingFactory.from_connection_string(self.pair.primary_of_syphon)
+            secondary = MessagingFactory.from_connection_string(self.pair.secondary)
+            self._factories += [primary, secondary]
+            self._syphon_options = self._pairing_options(secondary, enable_syphon=True)
+            await primary.pair_namespace(self._syphon_options)
 
     async def close(self) -> None:
-        await asyncio.gather(self._primary.close(), self._secondary.close(), self._receiving.close())
+        await asyncio.gather(*(factory.close() for factory in self._factories))
 
     async def make_sender(self, entity: str) -> Send:
         sender = self._primary.create_message_sender(entity)
@@ -94,16 +114,23 @@ class TandemDriver(Driver):
 
     @property
     def states(self) -> Mapping[str, FailoverState]:
-        return self._paired.states
+        return _paired(self._options).states
 
     @property
     def unanswered_count(self) -> int:
-        return self._paired.unanswered_count
+        # Both are the same unless the syphon has a factory of its own.
+        return sum(_paired(options).unanswered_count for options in {self._options, self._syphon_options})
 
     @property
-    def _paired(self) -> SendAvailabilityPairedNamespace:
-        assert self._options.paired_namespace is not None, "the driver was not opened"
-        return self._options.paired_namespace
+    def syphon(self) -> Syphon:
+        syphon = _paired(self._syphon_options).syphon
+        assert syphon is not None
+        return syphon
+
+
+def _paired(options: SendAvailabilityPairedNamespaceOptions) -> SendAvailabilityPairedNamespace:
+    assert options.paired_namespace is not None, "the driver was not opened"
+    return options.paired_namespace
 
 
 def _brokered(message: DrillMessage) -> BrokeredMessage:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from tandem.drill.account import Account, Arrival
+from tandem.drill.account import OWN_PREFIX, Account, Arrival
 from tandem.drill.drivers import DrillMessage, Driver, Send, SendFailed
 from tandem.drill.plan import ENTITIES, ORDERS, PAYMENTS, DrillPlan
 
@@ -28,7 +28,7 @@ _TIME_TO_LIVE: Final = timedelta(hours=1)
 _FAREWELL_S: Final = 10.0
 
 
-def make_message(index: int, now: datetime) -> DrillMessage:
+def make_message(index: int, now: datetime, prefix: str = OWN_PREFIX) -> DrillMessage:
     """The message with this number. Order is promised within a lane, and with sessions within each of these."""
     entity, sender = ENTITIES[index % len(ENTITIES)], index // len(ENTITIES) % _SENDERS_PER_ENTITY
     number, lane = index // _LANES, f"{entity}/{sender}"
@@ -41,7 +41,7 @@ def make_message(index: int, now: datetime) -> DrillMessage:
         lane = f"{lane}/scheduled"
     elif entity == ORDERS and number % _SCHEDULE_EVERY == 2:
         time_to_live = _TIME_TO_LIVE
-    return DrillMessage(f"drill-{index}", f"message {index}", lane, number, session_id, time_to_live, scheduled_at)
+    return DrillMessage(f"{prefix}{index}", f"message {index}", lane, number, session_id, time_to_live, scheduled_at)
 
 
 class Traffic:
@@ -70,7 +70,9 @@ class Traffic:
         started_s = time.monotonic()
         for index in range(plan.messages):
             sender = self._senders[index % _LANES]
-            sends.add(asyncio.create_task(self._send(sender, make_message(index, datetime.now(UTC)))))
+            sends.add(
+                asyncio.create_task(self._send(sender, make_message(index, datetime.now(UTC), self._account.prefix)))
+            )
             if index >= plan.messages * plan.begins_after:
                 self.is_under_way.set()
             await asyncio.sleep(max(0.0, started_s + index / plan.rate_per_second - time.monotonic()))

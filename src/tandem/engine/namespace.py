@@ -14,6 +14,7 @@ from typing import Final
 
 from tandem.addresses import Address, split_hub_path, split_subscription, subscription_path
 from tandem.auth.keys import KeyRing
+from tandem.engine.backlogs import StrandedBacklog, is_backlog_queue, stranded_backlogs
 from tandem.engine.description import QueueDescription
 from tandem.engine.effects import DropQueue, Effects
 from tandem.engine.hubs.hubs import EventHubs
@@ -44,6 +45,7 @@ class Namespace:
     """All entities of one name."""
 
     __slots__ = (
+        "_backlog_queues",
         "_by_number",
         "_by_path",
         "_next_body_number",
@@ -86,6 +88,8 @@ class Namespace:
         # Queues and topics. Subscriptions are found through their topic.
         self._by_path: dict[str, Queue] = {}
         self._by_number: dict[int, Queue] = {}
+        # Those of paired namespaces whose secondary this is, by number.
+        self._backlog_queues: dict[int, Queue] = {}
         self._next_number = 1
         self._next_body_number = 1
         self._to_pump: dict[SubQueue, None] = {}
@@ -238,6 +242,8 @@ class Namespace:
             queue.parent.subscriptions[queue.subscription_description.subscription_name.lower()] = queue
         else:
             self._by_path[queue.name.lower()] = queue
+            if is_backlog_queue(queue.name):
+                self._backlog_queues[queue.number] = queue
         self._by_number[queue.number] = queue
         if queue.authorization_rules:
             self.key_ring.replace_entity(queue.name, queue.authorization_rules)
@@ -339,6 +345,7 @@ class Namespace:
         else:
             del self._by_path[queue.name.lower()]
         del self._by_number[queue.number]
+        self._backlog_queues.pop(queue.number, None)
         # One made later under the same name must not inherit them.
         self.key_ring.remove_entity(queue.name)
         self.effects.changes.append(DropQueue(queue.number))
@@ -351,6 +358,10 @@ class Namespace:
         """In the order of their names; topics are not among them."""
         entities = [self._by_path[path] for path in sorted(self._by_path)]
         return [entity for entity in entities if not isinstance(entity, Topic)]
+
+    def stranded_backlogs(self, now_ms: int) -> list[StrandedBacklog]:
+        """Backlogs of paired namespaces that no syphon attends to. Looks at backlog queues only."""
+        return stranded_backlogs(list(self._backlog_queues.values()), now_ms)
 
     @property
     def topics(self) -> list[Topic]:

@@ -63,6 +63,7 @@ class SubQueue:
         "_outlet",
         "_timer_ms",
         "active_count",
+        "attended_at_ms",
         "consumers",
         "deferred_count",
         "kind",
@@ -94,6 +95,8 @@ class SubQueue:
         # missing one: these were not on disk before, and are not to be seen until they are.
         self.pending: set[int] = set()
         self.consumers: dict[Consumer, None] = {}
+        # When the last of them left. Before the first one, when this was made or restored.
+        self.attended_at_ms = queue.namespace.now_ms
         # Made when somebody needs it: most dead-letter queues have neither messages nor receivers.
         self._outlet: Outlet | None = None
         self.sessions: Sessions | None = Sessions(self) if has_sessions else None
@@ -241,6 +244,7 @@ class SubQueue:
     def forget_consumer(self, consumer: Consumer) -> None:
         """It receives no more. The queue was in use until now, and is idle from now on at the earliest."""
         self.consumers.pop(consumer, None)
+        self.attended_at_ms = self.namespace.now_ms
         self.queue.touch()
 
     def close_all_consumers(self, error: ProtocolError) -> None:

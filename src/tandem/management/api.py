@@ -1,6 +1,6 @@
 """The JSON API: queues, topics, subscriptions, rules and event hubs are managed over HTTP, on any port of the broker.
 
-    GET    /health                          is anybody there; needs no token
+    GET    /health                          whether the broker serves, and warnings; needs no token
     GET    /$api/v1/queues?skip=&top=           {"queues": [...]} in the order of their names
     PUT    /$api/v1/queues/{name}               create; 201, or 409 if there is one
     GET    /$api/v1/queues/{name}               the settings and the counts
@@ -28,11 +28,12 @@ from typing import Any, Final
 from aiohttp import hdrs, web
 
 from tandem.clock import Clock, SystemClock
-from tandem.management.answers import errors_as_json, json_answer
+from tandem.management.answers import errors_as_json
 from tandem.management.atom.service import AtomService
 from tandem.management.explanations import ExplanationHandlers
 from tandem.management.gate import HEALTH_PATH, Gate, ManagedBroker
 from tandem.management.handlers import Handlers, add_methods
+from tandem.management.health import Health
 from tandem.management.hubs import HubHandlers
 from tandem.management.operations import add_hub_operations, add_operations
 from tandem.management.queues import QueueHandlers
@@ -56,7 +57,7 @@ def add_routes(broker: ManagedBroker, clock: Clock | None = None) -> Gate:
     broker.http.middlewares.insert(0, errors_as_json)
     broker.http.middlewares.insert(1, gate.choose_namespace)
     router = broker.http.router
-    router.add_get(HEALTH_PATH, _health)
+    router.add_get(HEALTH_PATH, Health(gate, broker.directory).answer)
     _add_noun(router, _RULES, "[^/]+", RuleHandlers(gate))
     _add_noun(router, _SUBSCRIPTIONS, "[^/]+", SubscriptionHandlers(gate))
     router.add_post("/$api/v1/topics/{name:.+}/explain", ExplanationHandlers(gate).explain)
@@ -93,8 +94,3 @@ def _add_noun(router: web.UrlDispatcher, path: str, name_pattern: str, handlers:
         },
     )
     add_methods(router.add_resource(path), {hdrs.METH_GET: handlers.list_all})
-
-
-async def _health(_: web.Request) -> web.Response:
-    """In the words of the official emulator, which scripts wait for."""
-    return json_answer({"status": "healthy", "message": "Service is healthy."})

@@ -11,7 +11,7 @@ from aiohttp import hdrs, web
 from tandem.auth import Right
 from tandem.clock import Clock
 from tandem.engine.namespace import Namespace
-from tandem.errors import ServerBusy
+from tandem.errors import ProtocolError, ServerBusy
 from tandem.management.access import Judges, require_right
 from tandem.management.metered import count, expect_operation
 from tandem.server.directory import Directory
@@ -149,6 +149,17 @@ class Gate:
         """
         self.request_count += 1
         require_right(request, "", Right.MANAGE, self._judges())
+
+    def is_trusted(self, request: web.Request) -> bool:
+        """Whether a request that needs no token has one for the whole namespace, with any right."""
+        token = request.headers.get(hdrs.AUTHORIZATION)
+        if not token:
+            return False
+        try:
+            require_right(request, "", None, self._judges(), token)
+        except ProtocolError:
+            return False
+        return True
 
     def admit_forwarding(self, request: web.Request, fields: Mapping[str, object]) -> None:
         """Who forwards sends. A token for the target is judged if one is there; without one, the usual has to cover

@@ -16,6 +16,7 @@ __all__ = [
     "backlog_queue_description",
     "backlog_queue_path",
     "ensure_backlog_queues",
+    "loss_risks",
     "primary_namespace_name",
 ]
 
@@ -31,6 +32,10 @@ _MAX_SIZE_MEGABYTES: Final = 5_120
 # "For ever": a message that is on its way is never given up because of the number of tries.
 _MAX_DELIVERY_COUNT: Final = 2_147_483_647
 _LOCK_DURATION: Final = timedelta(minutes=1)
+
+# Deliveries. The syphon gives messages back without counting a delivery, but each time that it is killed, or loses the
+# secondary, counts one for what it had in hand. Below this number a bad day dead-letters messages.
+_MIN_DELIVERY_COUNT: Final = 1_000
 
 
 def primary_namespace_name(address: str) -> str:
@@ -63,6 +68,30 @@ def backlog_queue_description(path: str) -> QueueDescription:
         dead_lettering_on_message_expiration=True,
         enable_batched_operations=True,
     )
+
+
+def loss_risks(queue: QueueDescription) -> list[str]:
+    """Settings of an existing queue by which messages can leave the backlog before the syphon has moved them."""
+    risks: list[str] = []
+    if queue.max_delivery_count < _MIN_DELIVERY_COUNT:
+        risks.append(
+            f"max_delivery_count is {queue.max_delivery_count:,}: a message is dead-lettered after as many crashes of "
+            f"a syphon; set at least {_MIN_DELIVERY_COUNT:,}"
+        )
+    if queue.default_message_time_to_live != NEVER:
+        end = "dead-lettered" if queue.dead_lettering_on_message_expiration else "lost"
+        risks.append(
+            f"default_message_time_to_live is {queue.default_message_time_to_live}: messages are {end} in a longer "
+            "outage; set it to unlimited"
+        )
+    if queue.auto_delete_on_idle != NEVER:
+        risks.append(
+            f"auto_delete_on_idle is {queue.auto_delete_on_idle}: the queue is deleted with its messages; set it to "
+            "never"
+        )
+    if queue.forward_to:
+        risks.append(f"forward_to is {queue.forward_to}: messages leave the backlog; remove it")
+    return risks
 
 
 async def ensure_backlog_queues(manager: NamespaceManager, primary_namespace: str, count: int) -> int:

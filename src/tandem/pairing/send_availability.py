@@ -115,6 +115,11 @@ class SendAvailabilityPairedNamespace:
         return self._rotation.usable
 
     @property
+    def syphon(self) -> Syphon | None:
+        """The syphon of this process, if it was enabled."""
+        return self._syphon
+
+    @property
     def unanswered_count(self) -> int:
         """Transfers to either namespace, the syphon's among them, that were handed over and not answered: whether they
         were taken is not known, and what was sent again may have come twice. Pings do not count."""
@@ -231,7 +236,7 @@ class SendAvailabilityPairedNamespace:
     def _on_told(self, told: Told) -> None:
         self._reporter.tell(told)
         if told.event == "restored" and self._syphon is not None:
-            self._syphon.wake()
+            self._syphon.wake(told.entity)
 
     def _start_watch(self, entity: PairedEntity) -> None:
         task = asyncio.create_task(self._watch(entity))

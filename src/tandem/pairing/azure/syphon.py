@@ -28,6 +28,11 @@ class SyphonRunner:
         self._reporter: SdkReporter | None = None
 
     @property
+    def syphon(self) -> Syphon | None:
+        """The syphon itself, from the start on."""
+        return self._syphon
+
+    @property
     def moved_count(self) -> int:
         """Messages that reached the primary since it was started."""
         return 0 if self._syphon is None else self._syphon.moved_count

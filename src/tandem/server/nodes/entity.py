@@ -372,6 +372,9 @@ class Egress:
             else:
                 link.send(bare, lock.tag, prefix=prefix, context=lock)
                 self._count(lock.message)
+        if link.credit <= 0:
+            # It got all that it asked for; what it asks for next is another receive.
+            self._stop_asking()
         endpoint = self.peer.endpoint
         endpoint.flush_soon()
         if endpoint.is_congested:
@@ -407,6 +410,8 @@ class Egress:
         if link.is_attached and link.credit > 0:
             link.send(message.payload, message.tag, is_settled=True)
             self._count(message.message)
+            if link.credit <= 0:
+                self._stop_asking()
             self._finish_drain()
             endpoint = self.peer.endpoint
             endpoint.flush_soon()
