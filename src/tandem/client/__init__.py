@@ -18,6 +18,8 @@ from tandem.client.descriptions import (
     TopicDescription,
 )
 from tandem.client.errors import (
+    CertificateNotTrustedError,
+    HostNotFoundError,
     InvalidOperationError,
     MessageLockLostError,
     MessageNotFoundError,
@@ -70,6 +72,7 @@ from tandem.client.token_provider import Token, TokenProvider
 from tandem.client.topic_client import TopicClient
 from tandem.client.transaction import Transaction
 from tandem.client.waiting import Waiting
+from tandem.namespace_identity import NamespaceIdentity
 from tandem.rules import CorrelationFilter, FalseFilter, SqlFilter, TrueFilter
 from tandem.rules import SqlAction as SqlRuleAction
 
@@ -77,6 +80,7 @@ __all__ = [
     "DEFAULT_CONSUMER_GROUP",
     "NEVER",
     "BrokeredMessage",
+    "CertificateNotTrustedError",
     "Checkpoint",
     "CheckpointStore",
     "CloseReason",
@@ -93,6 +97,7 @@ __all__ = [
     "EventProcessorSettings",
     "FalseFilter",
     "FileCheckpointStore",
+    "HostNotFoundError",
     "InvalidOperationError",
     "MessageLockLostError",
     "MessageNotFoundError",
@@ -108,6 +113,7 @@ __all__ = [
     "MessagingError",
     "MessagingFactory",
     "MessagingFactorySettings",
+    "NamespaceIdentity",
     "NamespaceManager",
     "NoRetry",
     "OperationTimeoutError",

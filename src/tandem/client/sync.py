@@ -22,12 +22,14 @@ from tandem.amqp.message import MessageId
 from tandem.client import (
     DEFAULT_CONSUMER_GROUP,
     NEVER,
+    CertificateNotTrustedError,
     CorrelationFilter,
     EntityStatus,
     EventData,
     EventHubProperties,
     EventPosition,
     FalseFilter,
+    HostNotFoundError,
     InvalidOperationError,
     MessageLockLostError,
     MessageNotFoundError,
@@ -39,6 +41,7 @@ from tandem.client import (
     MessagingEntityNotFoundError,
     MessagingError,
     MessagingFactorySettings,
+    NamespaceIdentity,
     NoRetry,
     OperationTimeoutError,
     PartitionProperties,
@@ -72,6 +75,7 @@ __all__ = [
     "DEFAULT_CONSUMER_GROUP",
     "NEVER",
     "BrokeredMessage",
+    "CertificateNotTrustedError",
     "CorrelationFilter",
     "EntityStatus",
     "EventData",
@@ -81,6 +85,7 @@ __all__ = [
     "EventHubProperties",
     "EventPosition",
     "FalseFilter",
+    "HostNotFoundError",
     "InvalidOperationError",
     "MessageLockLostError",
     "MessageNotFoundError",
@@ -96,6 +101,7 @@ __all__ = [
     "MessagingError",
     "MessagingFactory",
     "MessagingFactorySettings",
+    "NamespaceIdentity",
     "NamespaceManager",
     "NoRetry",
     "OperationTimeoutError",
@@ -612,6 +618,14 @@ class MessagingFactory:
     def settings(self) -> MessagingFactorySettings:
         """What was chosen for this factory."""
         return self._twin.settings
+
+    def identify(self, retry_policy: RetryPolicy | None = None) -> NamespaceIdentity | None:
+        """Connect, prove the key or token, and return the identity that the namespace reports; None if it reports none.
+
+        What keeps the factory from sending later is raised here: a host that cannot be reached, a certificate that is
+        not trusted, a wrong key.
+        """
+        return run(self._twin.identify(retry_policy))
 
     def pair_namespace(self, options: Pairing) -> None:
         """Make this namespace the primary of a pair: what cannot be sent to it takes the detour by the secondary.
