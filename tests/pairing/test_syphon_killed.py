@@ -47,9 +47,11 @@ class Stage:
     def arrived_count(self) -> int:
         return int(self.primary.queue(self.queue)["message_count"])
 
-    async def put(self) -> None:
+    def make_backlog_queue(self) -> None:
         # A lock that does not end while a step is being reached, however long that takes.
         self.secondary.create_queue(self.path, lock_duration_ms=300_000, max_delivery_count=2**31 - 1)
+
+    async def put(self) -> None:
         async with MessagingFactory.from_connection_string(self.secondary.connection_string) as factory:
             await factory.create_queue_client(self.path).send(
                 rewrite(BrokeredMessage("survivor", message_id="one"), self.queue)
@@ -89,15 +91,18 @@ Reach = Callable[[Stage], Awaitable[None]]
 
 async def received(stage: Stage) -> None:
     """It has the message, and cannot speak to the primary yet."""
+    connected_count = stage.to_primary.accepted_count
     stage.to_primary.to_server.is_stalled = True
-    # It connects to the primary when it has something for it.
-    await until(lambda: stage.to_primary.accepted_count > 0, "the syphon has a message for the primary")
+    await stage.put()
+    # It asks the primary who it is when it starts, and connects again when it has something for it.
+    await until(lambda: stage.to_primary.accepted_count > connected_count, "the syphon has a message for the primary")
     assert (stage.left_count, stage.arrived_count) == (1, 0)
 
 
 async def taken(stage: Stage) -> None:
     """The primary has the message, and has not said so."""
     inject(stage.primary, "timeout", stage.queue, operations=["sends"], perform=True)
+    await stage.put()
     await until(lambda: stage.arrived_count == 1, "the primary has it")
     assert stage.left_count == 1
 
@@ -122,6 +127,7 @@ async def completed(stage: Stage) -> None:
 
 async def moved(stage: Stage) -> None:
     """All is done."""
+    await stage.put()
     await until(lambda: stage.left_count == 0, "the message is completed")
     assert stage.arrived_count == 1
 
@@ -144,8 +150,10 @@ async def test_a_syphon_that_is_killed_at_any_step_loses_nothing(
     stage: Stage, reach: Reach, detects_duplicates: bool, arrivals: int
 ) -> None:
     stage.primary.create_queue(stage.queue, requires_duplicate_detection=detects_duplicates)
-    await stage.put()
+    stage.make_backlog_queue()
     with stage.syphon() as process:
+        assert process.stdout is not None
+        assert (await asyncio.to_thread(process.stdout.readline)).startswith("ready")
         await reach(stage)
         process.kill()
         assert process.wait(TIME_LIMIT_S) < 0

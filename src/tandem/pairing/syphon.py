@@ -14,7 +14,7 @@ import asyncio
 import contextlib
 import dataclasses
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -90,7 +90,7 @@ class Syphon:
         self._secondary = secondary.with_settings(
             dataclasses.replace(secondary.settings, user_agent=USER_AGENT, prefetch_count=0)
         )
-        self._backlog_paths = backlog_paths
+        self._backlog_paths = tuple(backlog_paths)
         self._tell = tell
         self._long_poll = long_poll
         self._senders: dict[str, MessageSender] = {}
@@ -110,8 +110,22 @@ class Syphon:
         self.unanswered_count = 0
 
     def start(self) -> None:
-        for index, path in enumerate(self._backlog_paths):
-            self._pumps.add(asyncio.create_task(self._pump(index, self._secondary.create_message_receiver(path))))
+        paths, self._backlog_paths = self._backlog_paths, ()
+        self.watch(paths)
+
+    @property
+    def backlog_paths(self) -> tuple[str, ...]:
+        """The backlog queues that it watches."""
+        return tuple(self._backlog_paths)
+
+    def watch(self, backlog_paths: Iterable[str]) -> None:
+        """Empty these backlog queues too. Those that are watched already stay as they are."""
+        for path in backlog_paths:
+            is_watched = path.lower() in {known.lower() for known in self._backlog_paths}
+            if not is_watched and not self._is_closing:
+                index = int(path.rpartition("/")[2])
+                self._backlog_paths = (*self._backlog_paths, path)
+                self._pumps.add(asyncio.create_task(self._pump(index, self._secondary.create_message_receiver(path))))
 
     def wake(self) -> None:
         """Try again now: the primary was heard of."""
