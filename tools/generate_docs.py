@@ -3,6 +3,7 @@
 docs/limits.md                     from src/tandem/limits.py
 docs/reference/errors.md           from src/tandem/errors.py
 docs/reference/faults.md           its tables, from src/tandem/fault_kinds.py and tools/fault_surfaces.py
+docs/reference/pairing.md          its table of errors, from src/tandem/pairing/judging.py
 docs/reference/state-machines.md   from the tables of src/tandem/amqp/states.py, src/tandem/pairing/failover.py and
                                    src/tandem/server/health/gauge.py
 """
@@ -16,16 +17,30 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tandem import errors, limits
+from tandem import client, errors, limits
 from tandem.amqp import states
 from tandem.fault_kinds import DEFAULT_ERRORS, ERRORS, FaultKind, name_of_error
+from tandem.pairing.detour import Judgement
 from tandem.pairing.failover import TRANSITIONS
+from tandem.pairing.judging import FailoverRule, judge_primary
 from tandem.server.health import gauge
 from tools.fault_surfaces import DESCRIPTIONS, EXPECTED, MEANINGS, Surface
 
 ROOT = Path(__file__).resolve().parent.parent
 # A table of any of the state machines: the key of a Mapping is invariant, so no common base will do.
 Table = Mapping[Any, enum.Enum]
+_TABLE_BEGIN = "<!-- The table of errors is made from the code by `make docs`. -->"
+_TABLE_END = "<!-- End of the table of errors. -->"
+
+_CONSEQUENCES = {
+    Judgement.LOST: "failover, unless the next connection works",
+    Judgement.TIMED_OUT: "failover",
+    Judgement.UNAVAILABLE: "failover",
+    Judgement.TRANSIENT: "tried again; failover after the timeout of the send",
+    Judgement.REFUSED: "raised",
+    Judgement.BUSY: "waits 10 seconds",
+}
+
 NOTICE = "<!-- Made from the code by `make docs`: change the code, not this page. -->\n\n"
 
 
@@ -149,12 +164,36 @@ def _gauge_diagram() -> str:
     return "```mermaid\nstateDiagram-v2\n" + "\n".join(lines) + "\n```\n"
 
 
+def failover_table() -> str:
+    """Every error of a send with what follows from it, by each rule."""
+    client_errors = [getattr(client.errors, name) for name in client.errors.__all__]
+    kinds = [one for one in client_errors if isinstance(one, type) and issubclass(one, client.errors.MessagingError)]
+    rows: list[tuple[str, client.errors.MessagingError]] = [(f"`{kind.__name__}`", kind("")) for kind in kinds]
+    inside = client.errors.error_of_condition("amqp:internal-error", "")
+    rows.append(("`MessagingError` for `amqp:internal-error`", inside))
+    parts = ["| error | `is_transient` | `availability` (default) | `documented` |\n|---|---|---|---|\n"]
+    for name, error in sorted(rows, key=lambda row: row[0]):
+        follows = [_CONSEQUENCES[judge_primary(error, rule)] for rule in FailoverRule]
+        parts.append(f"| {name} | {'yes' if error.is_transient else 'no'} | {' | '.join(follows)} |\n")
+    return "".join(parts)
+
+
+def pairing_page() -> str:
+    """The page as it is, with the table between its two marks made anew."""
+    path = ROOT / "docs/reference/pairing.md"
+    before, begin, rest = path.read_text().partition(_TABLE_BEGIN)
+    _, end, after = rest.partition(_TABLE_END)
+    assert end, f"{path} has lost the marks around its table of errors"
+    return f"{before}{begin}\n\n{failover_table()}\n{end}{after}"
+
+
 def pages() -> dict[Path, str]:
     return {
         ROOT / "docs/limits.md": limits_page(),
         ROOT / "docs/reference/errors.md": errors_page(),
         ROOT / "docs/reference/faults.md": faults_page(),
         ROOT / "docs/reference/state-machines.md": states_page(),
+        ROOT / "docs/reference/pairing.md": pairing_page(),
     }
 
 

@@ -168,7 +168,7 @@ def test_the_connection_string_can_be_asked_for_before_the_first_start(tmp_path:
 
 
 def test_the_connection_string_for_development_is_the_one_of_the_official_emulator(tmp_path: Path) -> None:
-    printed = tandem_here("connection-string", "--dev", "--namespace", "sbemulatorns", folder=tmp_path)
+    printed = tandem_here("connection-string", "--dev", folder=tmp_path)
     assert printed.stdout == (
         "Endpoint=sb://localhost:5672;SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE;"
         "UseDevelopmentEmulator=true;\n"

@@ -10,6 +10,7 @@ import pytest
 from tandem import errors as broker_errors
 from tandem.client import errors
 from tandem.client.errors import (
+    HostNotFoundError,
     InvalidOperationError,
     MessagingCommunicationError,
     MessagingEntityNotFoundError,
@@ -26,7 +27,7 @@ from tandem.client.errors import (
 from tandem.errors import NotFound, ProtocolError, RemoteError, StoreError, UsageError
 from tests.markers import mission
 
-TRANSIENT = {MessagingCommunicationError, OperationTimeoutError, ServerBusyError}
+TRANSIENT = {MessagingCommunicationError, HostNotFoundError, OperationTimeoutError, ServerBusyError}
 KINDS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, MessagingError)]
 BROKER_ERRORS = [
     kind for _, kind in inspect.getmembers(broker_errors, inspect.isclass) if issubclass(kind, ProtocolError)

@@ -8,7 +8,7 @@ import pytest
 
 from tandem.client import (
     BrokeredMessage,
-    MessagingCommunicationError,
+    CertificateNotTrustedError,
     MessagingFactory,
     MessagingFactorySettings,
     NamespaceManager,
@@ -42,7 +42,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(broker: Broker, 
     address = f"sb://localhost:{broker.port}"
     token_provider = TokenProvider.create_shared_access_signature(RULE_NAME, KEY)
     async with MessagingFactory.create(address, token_provider, settings) as factory:
-        with pytest.raises(MessagingCommunicationError, match="certificate"):
+        with pytest.raises(CertificateNotTrustedError, match="SSL_CERT_FILE"):
             await factory.create_queue_client(name).send(BrokeredMessage())
-    with pytest.raises(MessagingCommunicationError, match="certificate"):
+    with pytest.raises(CertificateNotTrustedError, match="SSL_CERT_FILE"):
         await NamespaceManager(address, token_provider, settings).get_queues()

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 import pytest
 
 from tandem.errors import RemoteError
-from tandem.management.client import BrokerUnreachable, Collection, ManagementClient, dialled_host
+from tandem.hosts import dialled_host
+from tandem.management.client import BrokerUnreachable, Collection, ManagementClient
 from tandem.management.connection_string import ConnectionString
 
 BODIES = {

@@ -19,7 +19,7 @@ from tandem.pairing.detour import (
     Tried,
 )
 from tandem.pairing.following import follow_blocking
-from tandem.pairing.judging import judge_backlog, judge_ping, judge_primary
+from tandem.pairing.judging import FailoverRule, judge_backlog, judge_ping, judge_primary
 from tandem.pairing.rotation import BacklogRotation
 
 OPERATION_TIMEOUT_S = 60.0
@@ -52,8 +52,13 @@ class Pair:
     """Two namespaces, each of which does as a test says."""
 
     def __init__(
-        self, failover_interval_s: float = 10.0, ping_interval_s: float = 60.0, backlog_queue_count: int = 10
+        self,
+        failover_interval_s: float = 10.0,
+        ping_interval_s: float = 60.0,
+        backlog_queue_count: int = 10,
+        rule: FailoverRule = FailoverRule.AVAILABILITY,
     ) -> None:
+        self._rule = rule
         self.now_s = 1_000.0
         self._intervals = (failover_interval_s, ping_interval_s)
         self.primary: Verdict = takes
@@ -119,7 +124,7 @@ class Pair:
         if isinstance(error, OperationTimeoutError):
             self.now_s += step.timeout_s
         if error is not None:
-            return Outcome(judge_primary(error), error=error)
+            return Outcome(judge_primary(error, self._rule), error=error)
         self.taken += [(path, message) for message in step.messages]
         return Outcome(count=len(step.messages))
 

@@ -52,9 +52,11 @@ class Stage:
         """How often the fault in the primary was met."""
         return sum(fault["hit_count"] for fault in self.primary.request("GET", "/$api/v1/faults")["faults"])
 
-    async def put(self) -> None:
+    def make_backlog_queue(self) -> None:
         # A lock that does not end while a step is being reached, however long that takes.
         self.secondary.create_queue(self.path, lock_duration_ms=300_000, max_delivery_count=2**31 - 1)
+
+    async def put(self) -> None:
         async with MessagingFactory.from_connection_string(self.secondary.connection_string) as factory:
             await factory.create_queue_client(self.path).send(
                 rewrite(BrokeredMessage("survivor", message_id="one"), self.queue)
@@ -95,6 +97,7 @@ Reach = Callable[[Stage], Awaitable[None]]
 async def received(stage: Stage) -> None:
     """It has the message, and the primary holds up the send. (While the primary is away it receives nothing.)"""
     inject(stage.primary, "stall", stage.queue, operations=["sends"], delay_ms=900_000)
+    await stage.put()
     await until(lambda: stage.hit_count > 0, "the message is on its way to the primary")
     assert (stage.left_count, stage.arrived_count) == (1, 0)
 
@@ -102,6 +105,7 @@ async def received(stage: Stage) -> None:
 async def taken(stage: Stage) -> None:
     """The primary has the message, and has not said so."""
     inject(stage.primary, "timeout", stage.queue, operations=["sends"], perform=True)
+    await stage.put()
     await until(lambda: stage.arrived_count == 1, "the primary has it")
     assert stage.left_count == 1
 
@@ -126,6 +130,7 @@ async def completed(stage: Stage) -> None:
 
 async def moved(stage: Stage) -> None:
     """All is done."""
+    await stage.put()
     await until(lambda: stage.left_count == 0, "the message is completed")
     assert stage.arrived_count == 1
 
@@ -148,8 +153,10 @@ async def test_a_syphon_that_is_killed_at_any_step_loses_nothing(
     stage: Stage, reach: Reach, detects_duplicates: bool, arrivals: int
 ) -> None:
     stage.primary.create_queue(stage.queue, requires_duplicate_detection=detects_duplicates)
-    await stage.put()
+    stage.make_backlog_queue()
     with stage.syphon() as process:
+        assert process.stdout is not None
+        assert (await asyncio.to_thread(process.stdout.readline)).startswith("ready")
         await reach(stage)
         process.kill()
         assert process.wait(TIME_LIMIT_S) < 0

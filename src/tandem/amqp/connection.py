@@ -534,9 +534,19 @@ class Connection:
             settings.max_frame_size,
             settings.channel_max,
             settings.idle_timeout_ms or None,
-            properties=settings.properties,
+            properties=self._open_properties(),
         )
         self.output.append(frame(0, ours.encode()))
+
+    def _open_properties(self) -> dict[object, object] | None:
+        """A client names the host in its open, in its sasl-init or in neither."""
+        properties_for_host = self.settings.properties_for_host
+        if properties_for_host is None or self.role is Role.CLIENT:
+            return self.settings.properties
+        hostname = None if self.open_received is None else self.open_received.hostname
+        if not hostname and self.sasl_server is not None:
+            hostname = self.sasl_server.hostname
+        return properties_for_host(hostname)
 
     def _write_close(self, reason: AmqpError | None) -> None:
         """The last frame: sessions and links are inert from here on, so that nothing can be written behind it."""

@@ -53,10 +53,12 @@ def _sasl_fields(data: bytes, offset: int, end: int) -> tuple[int, list[object]]
 class SaslServer:
     """The server's side: offer, hear the choice, wait for the application's decision."""
 
-    __slots__ = ("mechanisms", "state")
+    __slots__ = ("hostname", "mechanisms", "state")
 
     def __init__(self, mechanisms: tuple[str, ...]) -> None:
         self.mechanisms = mechanisms
+        # The host that the client asks for, if it names one.
+        self.hostname: str | None = None
         self.state = SaslState.START
 
     def _step(self, step: SaslInput) -> None:
@@ -80,7 +82,7 @@ class SaslServer:
         fields = Fields("sasl-init", values, 3)
         mechanism = fields.required_symbol(0, "mechanism")
         response = _secret(fields.any(1))
-        hostname = fields.string(2, "hostname")
+        hostname = self.hostname = fields.string(2, "hostname")
         if mechanism not in self.mechanisms or len(response) > limits.MAX_SASL_RESPONSE_BYTES:
             return None
         if mechanism == PLAIN:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from tandem import limits
@@ -39,6 +40,7 @@ class Settings:
         "outgoing_window",
         "password",
         "properties",
+        "properties_for_host",
         "sasl_mechanisms",
         "user",
     )
@@ -60,14 +62,17 @@ class Settings:
         max_undecided_bytes: int = limits.MAX_UNDECIDED_BYTES,
         max_credit_overrun: int = limits.MAX_CREDIT_OVERRUN_DELIVERIES,
         properties: dict[object, object] | None = None,
+        properties_for_host: Callable[[str | None], dict[object, object]] | None = None,
         sasl_mechanisms: tuple[str, ...] = SERVER_MECHANISMS,
         is_sasl_required: bool = False,
         user: str | None = None,
         password: str | None = None,
     ) -> None:
-        """`sasl_mechanisms` and `is_sasl_required` are a server's; `hostname`, `user` and `password` a client's.
+        """`sasl_mechanisms`, `is_sasl_required` and `properties_for_host` are a server's; `hostname`, `user` and
+        `password` are a client's.
 
-        A client with a user sends PLAIN, one without sends ANONYMOUS. An idle time-out of 0 announces none.
+        A client with a user sends PLAIN, one without sends ANONYMOUS. An idle time-out of 0 announces none. A server
+        that hosts several namespaces answers an open with `properties_for_host` of the host that the client asks for.
         """
         if max_frame_size < limits.MIN_MAX_FRAME_SIZE_BYTES:
             raise UsageError(f"max_frame_size {max_frame_size} is below {limits.MIN_MAX_FRAME_SIZE_BYTES}")
@@ -89,6 +94,7 @@ class Settings:
         self.max_undecided_bytes = max_undecided_bytes
         self.max_credit_overrun = max_credit_overrun
         self.properties = properties
+        self.properties_for_host = properties_for_host
         self.sasl_mechanisms = sasl_mechanisms
         self.is_sasl_required = is_sasl_required
         self.user = user

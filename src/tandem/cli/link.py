@@ -14,7 +14,8 @@ from tandem.cli.entities import advised, broker_of
 from tandem.connection_pairs import bracketed
 from tandem.driver import Client
 from tandem.errors import RemoteError, UnauthorizedAccess
-from tandem.management.client import BrokerUnreachable, dialled_host, failure_text
+from tandem.hosts import dialled_host
+from tandem.management.client import BrokerUnreachable, failure_text
 from tandem.management.connection_string import DEFAULT_PORT
 
 __all__ = ["connected"]

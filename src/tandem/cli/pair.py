@@ -16,8 +16,9 @@ from tandem.cli.output import neutral, print_json, print_table
 
 if TYPE_CHECKING:
     from tandem.client import MessagingFactorySettings, NamespaceManager, QueueDescription
+    from tandem.pairing.ownership import BacklogOwner
 
-__all__ = ["BacklogQueues", "PrimaryNamespace", "Secondary", "app", "client_settings", "name_of", "primary_string"]
+__all__ = ["BacklogQueues", "PrimaryNamespace", "Secondary", "app", "client_settings", "owner_of", "primary_string"]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -50,7 +51,7 @@ PrimaryNamespace = Annotated[
     typer.Option(
         metavar="NAME",
         help="The primary's name in those of the backlog queues.",
-        show_default="as its address tells it",
+        show_default="as the primary reports it",
     ),
 ]
 
@@ -69,11 +70,29 @@ def primary_string(connection_string: str | None) -> str:
     return connection_string or str(broker_of(None))
 
 
-def name_of(connection_string: str, given: str | None) -> str:
-    from tandem.client.service_address import parse_connection_string
-    from tandem.pairing.backlog import primary_namespace_name
+def owner_of(primary: str, secondary: str, name: str | None) -> BacklogOwner:
+    """Find out who the primary is, as far as the namespaces can be asked now."""
+    return asyncio.run(_owner(primary, secondary, name))
 
-    return given or primary_namespace_name(str(parse_connection_string(connection_string).address))
+
+async def _owner(primary: str, secondary: str, name: str | None) -> BacklogOwner:
+    from tandem.client import MessagingError, MessagingFactory, NamespaceManager
+    from tandem.client.service_address import ServiceAddress
+    from tandem.pairing.backlog import list_backlog_queues
+    from tandem.pairing.ownership import Reached, resolve_owner
+    from tandem.pairing.reaching import reach
+
+    try:
+        queues = await list_backlog_queues(NamespaceManager.from_connection_string(secondary, client_settings()))
+    except MessagingError:
+        queues = []
+    async with MessagingFactory.from_connection_string(primary, client_settings()) as factory:
+        try:
+            reached = await reach(factory, allow_unresolved=True)
+        except MessagingError:
+            # The command goes on to say what is wrong with it.
+            reached = Reached(False)
+        return resolve_owner(ServiceAddress.parse(factory.address), reached, name, queues)
 
 
 # --- check ----------------------------------------------------------------------------------------------------------
@@ -104,8 +123,9 @@ def check_pair(
       tandem pair check --connection-string "$PRIMARY" --secondary "$SECONDARY" --backlog-queues 5 --json
     """
     primary = primary_string(connection_string)
-    name = name_of(primary, primary_namespace)
-    findings = asyncio.run(_check(primary, secondary, name, backlog_queues))
+    owner = owner_of(primary, secondary, primary_namespace)
+    name = owner.name
+    findings = asyncio.run(_check(primary, secondary, owner, backlog_queues))
     is_ok = all(finding.is_ok for finding in findings)
     if as_json:
         print_json({"is_ok": is_ok, "primary_namespace": name, "findings": [asdict(one) for one in findings]})
@@ -116,7 +136,7 @@ def check_pair(
         raise typer.Exit(1)
 
 
-async def _check(primary: str, secondary: str, name: str, count: int) -> list[Finding]:
+async def _check(primary: str, secondary: str, owner: BacklogOwner, count: int) -> list[Finding]:
     from tandem.client import MessagingFactory, NamespaceManager
     from tandem.pairing.backlog import backlog_queue_path
 
@@ -124,17 +144,15 @@ async def _check(primary: str, secondary: str, name: str, count: int) -> list[Fi
     primary_manager = NamespaceManager.from_connection_string(primary, settings)
     manager = NamespaceManager.from_connection_string(secondary, settings)
     findings = [await _look("primary: can be reached", _reach(primary_manager))]
-    findings.append(
-        Finding("pair: two different namespaces", primary_manager.address != manager.address, manager.address)
-    )
+    findings.append(await _look("pair: two different namespaces", _different(primary_manager, secondary, owner)))
     manage = await _look("secondary: can be reached, with the right Manage", _count_queues(manager))
     findings.append(manage)
     if not manage.is_ok:
         return findings
-    paths = [backlog_queue_path(name, index) for index in range(count)]
+    paths = [backlog_queue_path(owner.name, index) for index in range(count)]
     found = {queue.path.lower(): queue for queue in await manager.get_queues()}
     existing = [path for path in paths if path.lower() in found]
-    findings += [_judge_queue(path, found.get(path.lower())) for path in paths]
+    findings += [_judge_queue(path, found.get(path.lower()), owner, manager.address) for path in paths]
     if existing:
         async with MessagingFactory.from_connection_string(secondary, settings) as factory:
             sender, receiver = factory.create_message_sender(existing[0]), factory.create_message_receiver(existing[0])
@@ -164,6 +182,15 @@ async def _reach(manager: NamespaceManager) -> str:
         return f"{manager.address}, without the right Manage, which is not needed"
 
 
+async def _different(primary: NamespaceManager, secondary: str, owner: BacklogOwner) -> str:
+    from tandem.client import MessagingFactory
+    from tandem.pairing.reaching import require_two_namespaces
+
+    async with MessagingFactory.from_connection_string(secondary, client_settings()) as factory:
+        await require_two_namespaces(owner, primary.address, factory)
+        return factory.address
+
+
 async def _count_queues(manager: NamespaceManager) -> str:
     return f"{manager.address} has {len(await manager.get_queues()):,} queues"
 
@@ -174,13 +201,18 @@ async def _described(attempt: Awaitable[Any], path: str) -> str:
     return path
 
 
-def _judge_queue(path: str, queue: QueueDescription | None) -> Finding:
+def _judge_queue(path: str, queue: QueueDescription | None, owner: BacklogOwner, secondary: str) -> Finding:
     """Report how an existing queue differs from one that pairing makes; not ok if it cannot work or loses messages."""
     from tandem.pairing.backlog import backlog_queue_description, loss_risks
+    from tandem.pairing.ownership import ForeignBacklogError, backlog_queues_of
 
     what = f"backlog queue {path.rpartition('/')[2]}"
     if queue is None:
         return Finding(what, True, f"{path} does not exist yet; pairing makes it")
+    try:
+        owner.require_own(backlog_queues_of([queue]), secondary)
+    except ForeignBacklogError as error:
+        return Finding(what, False, str(error))
     wanted = backlog_queue_description(path)
     details = loss_risks(queue)
     is_usable = not details and not queue.requires_session and queue.status.value == "Active"
@@ -216,8 +248,9 @@ def show_status(
     Examples:
       tandem pair status --secondary "$SECONDARY"
     """
-    name = name_of(primary_string(connection_string), primary_namespace)
-    queues, entities = asyncio.run(_status(secondary, name))
+    owner = owner_of(primary_string(connection_string), secondary, primary_namespace)
+    name = owner.name
+    queues, entities = asyncio.run(_status(secondary, owner))
     stranded = find_stranded(secondary, name)
     if as_json:
         print_json({"primary_namespace": name, "backlog_queues": queues, "entities": entities, "stranded": stranded})
@@ -243,14 +276,13 @@ def show_status(
         )
 
 
-async def _status(secondary: str, name: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+async def _status(secondary: str, owner: BacklogOwner) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     from tandem.client import NamespaceManager
-    from tandem.pairing.backlog import backlog_queue_path
+    from tandem.pairing.backlog import MAX_BACKLOG_QUEUES, list_backlog_queues
 
     manager = NamespaceManager.from_connection_string(secondary, client_settings())
-    prefix = backlog_queue_path(name, 0)[:-1].lower()
-    queues = [queue for queue in await manager.get_queues() if queue.path.lower().startswith(prefix)]
-    queues.sort(key=lambda queue: (len(queue.path), queue.path))
+    found = await list_backlog_queues(manager)
+    queues = [queue.description for queue in owner.select(found, MAX_BACKLOG_QUEUES)]
     described = [
         {
             "path": queue.path,
@@ -312,6 +344,8 @@ def _event(body: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     is_event = isinstance(event, dict) and event.get("kind") == "pairing" and isinstance(event.get("entity"), str)
+    # Events about the pair as a whole name no entity.
+    is_event = is_event and bool(event["entity"])
     return event if is_event else None
 
 

@@ -15,6 +15,7 @@ import typer
 from tandem.cli.entities import broker_of
 from tandem.cli.options import AsJson, Connection
 from tandem.cli.output import print_json, print_table
+from tandem.cli.pair import PrimaryNamespace
 from tandem.cli.spark_session import open_spark
 from tandem.durations import parse_duration_ms
 
@@ -192,8 +193,10 @@ def drain(
         str, typer.Option(metavar="CONNECTION_STRING", envvar="TANDEM_PRIMARY", help="Where messages belong.")
     ],
     queue: Annotated[
-        list[str] | None, typer.Option(help="A backlog queue; many times if need be.", show_default="all there are")
+        list[str] | None,
+        typer.Option(help="A backlog queue; many times if need be.", show_default="those of the primary"),
     ] = None,
+    primary_namespace: PrimaryNamespace = None,
     out: Out = _DEFAULT_OUT / "syphon",
     tasks: Annotated[int, typer.Option(min=1, help="So many tasks at once.")] = 4,
     master: Master = None,
@@ -213,7 +216,7 @@ def drain(
     with open_spark("syphon", master) as spark:
         from tandem.spark.jobs.syphon import backlog_queues, syphon
 
-        queues = queue or backlog_queues(secondary, None)
+        queues = queue or backlog_queues(primary, secondary, primary_namespace)
         done = syphon(
             spark,
             primary,

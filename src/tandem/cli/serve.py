@@ -18,6 +18,7 @@ import typer
 
 from tandem.connection_pairs import bracketed
 from tandem.errors import BrokerStalled, ConfigurationError, StoreFailed
+from tandem.hosts import DEFAULT_NAMESPACE
 from tandem.management.connection_string import MAX_PORT
 from tandem.server.keys import DEFAULT_DATA_DIR
 
@@ -29,7 +30,6 @@ __all__ = ["serve"]
 
 Value = TypeVar("Value")
 
-DEFAULT_NAMESPACE: Final = "sbemulatorns"
 DEFAULT_HOST: Final = "127.0.0.1"
 # Those of the official emulator.
 DEFAULT_PORT: Final = 5672

@@ -11,10 +11,12 @@ import typer
 
 from tandem.cli.options import AsJson, Connection
 from tandem.cli.output import print_json
-from tandem.cli.pair import BacklogQueues, PrimaryNamespace, Secondary, client_settings, name_of, primary_string
+from tandem.cli.pair import BacklogQueues, PrimaryNamespace, Secondary, client_settings, primary_string
 
 if TYPE_CHECKING:
     from tandem.client import NamespaceManager
+    from tandem.pairing import Syphon
+    from tandem.pairing.discovery import FoundBacklog
 
 __all__ = ["app"]
 
@@ -55,8 +57,7 @@ def run_syphon(
       tandem syphon run --secondary "$SECONDARY" --until-empty --json
     """
     primary = primary_string(connection_string)
-    name = name_of(primary, primary_namespace)
-    figures = asyncio.run(_run(primary, secondary, name, backlog_queues, until_empty, as_json))
+    figures = asyncio.run(_run(primary, secondary, primary_namespace, backlog_queues, until_empty, as_json))
     if as_json:
         print_json(figures)
     else:
@@ -64,39 +65,54 @@ def run_syphon(
 
 
 async def _run(
-    primary_string: str, secondary_string: str, name: str, count: int, is_until_empty: bool, as_json: bool
+    primary_string: str, secondary_string: str, name: str | None, count: int, is_until_empty: bool, as_json: bool
 ) -> dict[str, Any]:
     from tandem.client import MessagingFactory, NamespaceManager
     from tandem.pairing import Syphon
-    from tandem.pairing.backlog import backlog_queue_path
+    from tandem.pairing.discovery import BacklogFinder, keep_watching
     from tandem.pairing.events import EventReporter
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for one in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(one, stop.set)
-    paths = [backlog_queue_path(name, index) for index in range(count)]
     async with contextlib.AsyncExitStack() as stack:
         primary = await stack.enter_async_context(MessagingFactory.from_connection_string(primary_string))
         secondary = await stack.enter_async_context(MessagingFactory.from_connection_string(secondary_string))
+        manager = NamespaceManager.from_connection_string(secondary_string, client_settings())
+        finder = BacklogFinder(primary, secondary, manager, name, count)
+        found = await finder.find()
         reporter = EventReporter(primary.address, secondary, None, secondary.settings.waiting.utc_now_s)
         stack.push_async_callback(reporter.close)
-        syphon = Syphon(primary, secondary, paths, reporter.tell)
+        syphon = Syphon(primary, secondary, found.paths, reporter.tell)
         stack.push_async_callback(syphon.close)
         syphon.start()
+        watching = asyncio.create_task(keep_watching(finder.find_paths, syphon.watch, secondary.settings.waiting))
+        stack.callback(watching.cancel)
+        for other, count_left in found.unwatched.items():
+            typer.echo(
+                f"note: this primary also has backlog queues under the name {other}, with {count_left:,} messages; "
+                f"without --primary-namespace this syphon empties them too",
+                err=True,
+            )
         if not as_json:
-            typer.echo(f"ready: {count} backlog queues of {name}, {secondary.address} to {primary.address}")
+            typer.echo(f"ready: {_described(found)}, {secondary.address} to {primary.address}")
         if is_until_empty:
-            manager = NamespaceManager.from_connection_string(secondary_string, client_settings())
-            await _wait_until_empty(manager, paths, stop)
+            await _wait_until_empty(manager, syphon, stop)
         else:
             await stop.wait()
     return {"moved": syphon.moved_count, "dead_lettered": syphon.dead_lettered_count}
 
 
-async def _wait_until_empty(manager: NamespaceManager, paths: list[str], stop: asyncio.Event) -> None:
-    wanted = {path.lower() for path in paths}
+def _described(found: FoundBacklog) -> str:
+    """How many backlog queues there are, and every name that they have."""
+    names = dict.fromkeys([found.owner.name, *(path.rpartition("/")[0].rpartition("/")[0] for path in found.paths)])
+    return f"{len(found.paths)} backlog queues of {', '.join(names)}"
+
+
+async def _wait_until_empty(manager: NamespaceManager, syphon: Syphon, stop: asyncio.Event) -> None:
     while not stop.is_set():
+        wanted = {path.lower() for path in syphon.backlog_paths}
         queues = [queue for queue in await manager.get_queues() if queue.path.lower() in wanted]
         if not any(queue.active_message_count for queue in queues):
             return

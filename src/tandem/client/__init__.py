@@ -22,6 +22,8 @@ from tandem.client.descriptions import (
     TopicDescription,
 )
 from tandem.client.errors import (
+    CertificateNotTrustedError,
+    HostNotFoundError,
     InvalidOperationError,
     MessageLockLostError,
     MessageNotFoundError,
@@ -75,6 +77,7 @@ from tandem.client.token_provider import Token, TokenProvider
 from tandem.client.topic_client import TopicClient
 from tandem.client.transaction import Transaction
 from tandem.client.waiting import Waiting
+from tandem.namespace_identity import NamespaceIdentity
 from tandem.rules import CorrelationFilter, FalseFilter, SqlFilter, TrueFilter
 from tandem.rules import SqlAction as SqlRuleAction
 
@@ -89,6 +92,7 @@ __all__ = [
     "DEFAULT_CONSUMER_GROUP",
     "NEVER",
     "BrokeredMessage",
+    "CertificateNotTrustedError",
     "Checkpoint",
     "CheckpointStore",
     "CloseReason",
@@ -107,6 +111,7 @@ __all__ = [
     "EventProcessorSettings",
     "FalseFilter",
     "FileCheckpointStore",
+    "HostNotFoundError",
     "InvalidOperationError",
     "MessageLockLostError",
     "MessageNotFoundError",
@@ -122,6 +127,7 @@ __all__ = [
     "MessagingError",
     "MessagingFactory",
     "MessagingFactorySettings",
+    "NamespaceIdentity",
     "NamespaceManager",
     "NoRetry",
     "OperationTimeoutError",

@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 import ssl
 import uuid
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from tandem.amqp import Coordinator, Settings
 from tandem.amqp.types import Symbol, Timestamp
-from tandem.client.errors import MessagingCommunicationError, MessagingError, messaging_error
+from tandem.client.errors import MessagingCommunicationError, MessagingError, messaging_error, reaching_error
 from tandem.client.interception import SendInterceptor
 from tandem.client.lazy import Lazy
 from tandem.client.requests import RequestLink
@@ -22,6 +23,8 @@ from tandem.client.waiting import Waiting
 from tandem.driver import Client, Sender
 from tandem.driver.endpoint import CLOSE_GRACE_S
 from tandem.errors import StateError, TandemError
+from tandem.hosts import dialled_host
+from tandem.namespace_identity import NamespaceIdentity
 
 __all__ = ["ServiceConnection", "Wire", "close_link"]
 
@@ -177,6 +180,10 @@ class ServiceConnection:
         self._last_wire: Wire | None = None
         self._is_closed = False
         self._fault: MessagingError | None = None
+        # As the namespace reported it last; None from a service that reports none, and before it was reached.
+        self.identity: NamespaceIdentity | None = None
+        # Called each time that the namespace was reached, with the identity that it reports.
+        self.on_connected: Callable[[NamespaceIdentity | None], None] | None = None
         # Set when it is closed, or is of no more use.
         self.ended = asyncio.Event()
         # Whoever decides where messages go, if the namespace is one of a pair; and whether any were sent already.
@@ -233,14 +240,15 @@ class ServiceConnection:
             properties={Symbol("product"): _PRODUCT, Symbol("user-agent"): self.settings.user_agent},
         )
         try:
-            client = await Client.connect(address.host, address.amqp_port, settings, tls)
-        except ssl.SSLError as error:
-            raise MessagingCommunicationError(f"no TLS with {address}: {error}; is it the right port?") from error
+            client = await Client.connect(dialled_host(address.host), address.amqp_port, settings, tls)
         except OSError as error:
-            raise MessagingCommunicationError(f"{address} cannot be reached: {error}") from error
+            raise reaching_error(str(address), error) from error
         except TandemError as error:
             raise _as_messaging(error) from error
         self._last_wire = Wire(client, address, self._token_provider, self.settings.waiting)
+        self.identity = NamespaceIdentity.from_properties(client.peer_properties)
+        if self.on_connected is not None:
+            self.on_connected(self.identity)
         return self._last_wire
 
     async def close(self) -> None:

@@ -2,6 +2,8 @@
 
     MessagingError                          base; `is_transient` says whether the same call may succeed a little later
     ├── MessagingCommunicationError         transient   the service cannot be reached, or the connection was lost
+    │   └── HostNotFoundError               transient   the resolver says that there is no such host
+    ├── CertificateNotTrustedError                      the certificate is not that of a host that we trust
     ├── OperationTimeoutError               transient   no answer in the time given
     ├── ServerBusyError                     transient   wait at least ten seconds
     ├── UnauthorizedAccessError                         no rights, or a token that proves nothing
@@ -18,6 +20,8 @@
     ├── InvalidOperationError                           the entity does not do that, or not with these values
     └── ReceiverDisconnectedError                       another receiver of the partition took its place
 
+`reaching_error` turns what a socket raises into these; the other functions turn what a service answers.
+
 They are `RemoteError`s: each has the `condition` that was on the wire, and code that handles what a peer said handles
 these. They are not the classes of `tandem.errors` with the same conditions, because those say what a broker does (which
 scope dies, which status is answered) and several of them are one thing to a client: eleven ways to lose a connection
@@ -26,12 +30,16 @@ are one MessagingCommunicationError.
 
 from __future__ import annotations
 
+import socket
+import ssl
 from typing import ClassVar, Final
 
 from tandem import errors
 from tandem.errors import ProtocolError, RemoteError, TandemError, UsageError
 
 __all__ = [
+    "CertificateNotTrustedError",
+    "HostNotFoundError",
     "InvalidOperationError",
     "MessageLockLostError",
     "MessageNotFoundError",
@@ -52,6 +60,7 @@ __all__ = [
     "error_of_condition",
     "error_of_http_status",
     "messaging_error",
+    "reaching_error",
 ]
 
 
@@ -74,6 +83,20 @@ class MessagingCommunicationError(MessagingError):
 
     is_transient = True
     default_condition = errors.ConnectionForced.condition
+
+
+class HostNotFoundError(MessagingCommunicationError):
+    """The resolver says that there is no such host. Look at the spelling of the address. If the resolver itself cannot
+    be asked, that is a plain MessagingCommunicationError."""
+
+    default_condition = "tandem:host-not-found"
+
+
+class CertificateNotTrustedError(MessagingError):
+    """The certificate of the service is not trusted, is out of date or is that of another host. Trust its issuer, with
+    SSL_CERT_FILE or with the ssl_context of the settings, or correct the address."""
+
+    default_condition = "tandem:certificate-not-trusted"
 
 
 class OperationTimeoutError(MessagingError):
@@ -237,6 +260,10 @@ _STATUS_CLASSES: Final[dict[int, type[MessagingError]]] = {
     504: OperationTimeoutError,
 }
 
+# What a resolver answers for a name that does not exist, or that has no address. EAI_AGAIN and EAI_FAIL say that the
+# resolver itself is in trouble.
+_NO_SUCH_HOST: Final = {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)}
+
 # The service's own bug, or something it is going through: worth another try.
 _INTERNAL: Final = "amqp:internal-error"
 
@@ -268,7 +295,23 @@ def messaging_error(error: BaseException) -> BaseException:
     if isinstance(error, ProtocolError):
         return error_of_condition(error.condition, error.description)
     if isinstance(error, OSError):
-        return MessagingCommunicationError(f"the service cannot be reached: {error}")
+        return reaching_error("the service", error)
     if isinstance(error, TandemError):
         return MessagingError(str(error))
     return error
+
+
+def reaching_error(where: str, error: OSError) -> MessagingError:
+    """The error for a connection that could not be made or was lost: `where` names the service."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        # One of aiohttp's own is of that class too, and lacks the attribute.
+        reason = getattr(error, "verify_message", None) or error
+        return CertificateNotTrustedError(
+            f"the certificate of {where} is not trusted: {reason}; trust its issuer with SSL_CERT_FILE "
+            "or the ssl_context of the settings, or correct the address"
+        )
+    if isinstance(error, ssl.SSLError):
+        return MessagingCommunicationError(f"no TLS with {where}: {error}; is it the right port?")
+    if isinstance(error, socket.gaierror) and error.errno in _NO_SUCH_HOST:
+        return HostNotFoundError(f"{where} cannot be reached: there is no host of that name ({error.strerror})")
+    return MessagingCommunicationError(f"{where} cannot be reached: {error}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Final, Self
 
@@ -12,7 +12,7 @@ from tandem.client.interception import Pairing
 from tandem.client.message import BrokeredMessage
 from tandem.client.queue_client import QueueClient
 from tandem.client.receiver import MessageReceiver, ReceiveMode
-from tandem.client.retry import NoRetry
+from tandem.client.retry import NoRetry, RetryPolicy
 from tandem.client.sender import MessageSender
 from tandem.client.service_address import ServiceAddress, parse_connection_string
 from tandem.client.settings import MessagingFactorySettings
@@ -21,6 +21,7 @@ from tandem.client.token_provider import TokenProvider
 from tandem.client.topic_client import TopicClient
 from tandem.client.transaction import Transaction
 from tandem.errors import StateError
+from tandem.namespace_identity import NamespaceIdentity
 
 __all__ = ["MessagingFactory"]
 
@@ -86,6 +87,30 @@ class MessagingFactory:
     def settings(self) -> MessagingFactorySettings:
         """What was chosen for this factory."""
         return self._settings
+
+    async def identify(self, retry_policy: RetryPolicy | None = None) -> NamespaceIdentity | None:
+        """Connect, prove the key or token, and return the identity that the namespace reports; None if it reports none.
+
+        What keeps the factory from sending later is raised here: a host that cannot be reached, a certificate that is
+        not trusted, a wrong key.
+        """
+        connection = self._connection
+
+        async def attempt() -> NamespaceIdentity | None:
+            wire = await connection.wire()
+            await wire.authorize(connection.token_provider.entity_path)
+            return connection.identity
+
+        return await connection.make_retrier(retry_policy).perform(attempt, f"a connection to {self.address}")
+
+    @property
+    def last_identity(self) -> NamespaceIdentity | None:
+        """The identity that the namespace reported last, if it was reached. For the inside of this library."""
+        return self._connection.identity
+
+    def call_when_connected(self, call: Callable[[NamespaceIdentity | None], None]) -> None:
+        """Call this with the identity of the namespace whenever it was reached. For the inside of this library."""
+        self._connection.on_connected = call
 
     async def pair_namespace(self, options: Pairing) -> None:
         """Make this namespace the primary of a pair: what cannot be sent to it takes the detour by the secondary.

@@ -29,6 +29,7 @@ from tandem.client.errors import (
     MessagingCommunicationError,
     MessagingEntityNotFoundError,
     error_of_http_status,
+    reaching_error,
 )
 from tandem.client.retry import Retrier
 from tandem.client.rule_xml import read_rule, rule_element
@@ -334,17 +335,30 @@ async def _exchange(
     """Make one request on its own connection: management is rare, and nothing stays open that needs a close."""
     import aiohttp
 
+    from tandem.client.local_names import LocalNames
+
+    where = url.partition("?")[0]
     try:
         async with (
-            aiohttp.ClientSession() as session,
+            aiohttp.ClientSession(connector=aiohttp.TCPConnector(resolver=LocalNames())) as session,
             session.request(method, url, data=body, headers=headers, ssl=tls or True) as answer,
         ):
             content = await answer.read()
+    except aiohttp.ClientConnectorCertificateError as error:
+        raise reaching_error(where, _os_error(error.certificate_error)) from error
+    except aiohttp.ClientOSError as error:
+        raise reaching_error(where, _os_error(error)) from error
     except aiohttp.ClientError as error:
-        raise MessagingCommunicationError(f"{url.partition('?')[0]} cannot be reached: {error}") from error
+        raise MessagingCommunicationError(f"{where} cannot be reached: {error}") from error
     if answer.status < 300:
         return content
     raise error_of_http_status(answer.status, _detail(content) or answer.reason or f"status {answer.status}")
+
+
+def _os_error(error: Exception) -> OSError:
+    """The system's own error inside one of aiohttp's."""
+    cause = getattr(error, "os_error", error)
+    return cause if isinstance(cause, OSError) else OSError(str(cause))
 
 
 def _detail(content: bytes) -> str | None:

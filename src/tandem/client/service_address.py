@@ -105,4 +105,4 @@ def _token_provider(pairs: dict[str, str]) -> TokenProvider:
         return TokenProvider.create_from_token(signature)
     if not rule_name or not key:
         raise unusable("SharedAccessKeyName or SharedAccessKey is missing")
-    return TokenProvider.create_shared_access_signature(rule_name, key)
+    return TokenProvider.create_shared_access_signature(rule_name, key, entity_path=pairs.get("entitypath", ""))

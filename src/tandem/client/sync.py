@@ -22,6 +22,7 @@ from tandem.amqp.message import MessageId
 from tandem.client import (
     DEFAULT_CONSUMER_GROUP,
     NEVER,
+    CertificateNotTrustedError,
     ConsumerGroupDescription,
     CorrelationFilter,
     EntityStatus,
@@ -30,6 +31,7 @@ from tandem.client import (
     EventHubProperties,
     EventPosition,
     FalseFilter,
+    HostNotFoundError,
     InvalidOperationError,
     MessageLockLostError,
     MessageNotFoundError,
@@ -41,6 +43,7 @@ from tandem.client import (
     MessagingEntityNotFoundError,
     MessagingError,
     MessagingFactorySettings,
+    NamespaceIdentity,
     NoRetry,
     OperationTimeoutError,
     PartitionProperties,
@@ -83,6 +86,7 @@ __all__ = [
     "DEFAULT_CONSUMER_GROUP",
     "NEVER",
     "BrokeredMessage",
+    "CertificateNotTrustedError",
     "ConsumerGroupDescription",
     "CorrelationFilter",
     "EntityStatus",
@@ -94,6 +98,7 @@ __all__ = [
     "EventHubProperties",
     "EventPosition",
     "FalseFilter",
+    "HostNotFoundError",
     "InvalidOperationError",
     "MessageLockLostError",
     "MessageNotFoundError",
@@ -109,6 +114,7 @@ __all__ = [
     "MessagingError",
     "MessagingFactory",
     "MessagingFactorySettings",
+    "NamespaceIdentity",
     "NamespaceManager",
     "NoRetry",
     "OperationTimeoutError",
@@ -643,6 +649,14 @@ class MessagingFactory:
     def settings(self) -> MessagingFactorySettings:
         """What was chosen for this factory."""
         return self._twin.settings
+
+    def identify(self, retry_policy: RetryPolicy | None = None) -> NamespaceIdentity | None:
+        """Connect, prove the key or token, and return the identity that the namespace reports; None if it reports none.
+
+        What keeps the factory from sending later is raised here: a host that cannot be reached, a certificate that is
+        not trusted, a wrong key.
+        """
+        return run(self._twin.identify(retry_policy))
 
     def pair_namespace(self, options: Pairing) -> None:
         """Make this namespace the primary of a pair: what cannot be sent to it takes the detour by the secondary.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 from dataclasses import dataclass, field
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 from tandem.auth.sas import is_sas_token, make_token, parse_token
 from tandem.errors import UsageError
@@ -38,20 +39,26 @@ class Token:
 class TokenProvider(abc.ABC):
     """Provides tokens. Subclass it for tokens from elsewhere, such as those of an identity provider."""
 
+    # The path of the only entity that its tokens are good for; empty for those of a whole namespace.
+    entity_path: str = ""
+
     @abc.abstractmethod
     async def get_token(self, audience: str, now_s: float) -> Token:
         """Return a token for everything at or below the audience, a URI such as `sb://host/orders`."""
 
     @staticmethod
     def create_shared_access_signature(
-        rule_name: str, key: str, lifetime_s: int = DEFAULT_TOKEN_LIFETIME_S
+        rule_name: str, key: str, lifetime_s: int = DEFAULT_TOKEN_LIFETIME_S, entity_path: str = ""
     ) -> TokenProvider:
-        """Return a provider that makes tokens from the name and the key of a shared access rule."""
+        """Return a provider that makes tokens from the name and the key of a shared access rule.
+
+        For a rule of one entity, give the path of the entity.
+        """
         if not rule_name or not key:
             raise UsageError("a shared access rule has a name and a key; one of them is empty")
         if lifetime_s < 1:
             raise UsageError(f"lifetime_s is {lifetime_s}; a token must be valid for at least a second")
-        return _KeyTokenProvider(rule_name, key, lifetime_s)
+        return _KeyTokenProvider(rule_name, key, lifetime_s, entity_path)
 
     # The name that the .NET library has for it, so that code translates line by line.
     create_shared_access_signature_token_provider = create_shared_access_signature
@@ -63,7 +70,8 @@ class TokenProvider(abc.ABC):
 
 
 class _KeyTokenProvider(TokenProvider):
-    def __init__(self, rule_name: str, key: str, lifetime_s: int) -> None:
+    def __init__(self, rule_name: str, key: str, lifetime_s: int, entity_path: str) -> None:
+        self.entity_path = entity_path
         self._rule_name = rule_name
         self._key = key
         self._lifetime_s = lifetime_s
@@ -80,7 +88,9 @@ class _FixedTokenProvider(TokenProvider):
     def __init__(self, text: str) -> None:
         if not is_sas_token(text):
             raise UsageError("a shared access signature starts with 'SharedAccessSignature '")
-        self._token = Token(text, parse_token(text).expires_at_s)
+        parsed = parse_token(text)
+        self._token = Token(text, parsed.expires_at_s)
+        self.entity_path = unquote(urlsplit(parsed.resource).path.strip("/"))
 
     async def get_token(self, audience: str, now_s: float) -> Token:
         return self._token

@@ -273,6 +273,12 @@ class Client:
             raise
         return client
 
+    @property
+    def peer_properties(self) -> dict[object, object] | None:
+        """The properties of the peer's open."""
+        received = self.endpoint.connection.open_received
+        return None if received is None else received.properties
+
     async def __aenter__(self) -> Client:
         return self
 

@@ -12,6 +12,7 @@ from urllib.parse import quote, urlsplit
 
 from tandem.auth.sas import make_token
 from tandem.errors import RemoteError, TandemError
+from tandem.hosts import dialled_host
 from tandem.management.connection_string import ConnectionString
 
 __all__ = [
@@ -23,7 +24,6 @@ __all__ = [
     "Hub",
     "ManagementClient",
     "Operations",
-    "dialled_host",
     "failure_text",
 ]
 
@@ -300,12 +300,6 @@ class AuthorizationRules:
 
 def _path(*parts: str) -> str:
     return f"{API}/" + "/".join(quote(part, safe="") for part in parts)
-
-
-def dialled_host(host: str) -> str:
-    """Where to connect to for the sake of a host. Names below `localhost` mean this machine (RFC 6761), and a namespace
-    of its broker; not every resolver knows."""
-    return "localhost" if host.lower().rstrip(".").endswith(".localhost") else host
 
 
 def failure_text(error: Exception) -> str:

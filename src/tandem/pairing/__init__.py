@@ -9,12 +9,14 @@ From then on `primary` is used as before. `tandem.pairing.azure` does the same f
 
 from tandem.pairing.events import Listener, PairingEvent
 from tandem.pairing.failover import FailoverState
+from tandem.pairing.judging import FailoverRule
 from tandem.pairing.options import PairedNamespaceOptions, SendAvailabilityPairedNamespaceOptions
 from tandem.pairing.send_availability import DIVERTED, SendAvailabilityPairedNamespace
 from tandem.pairing.syphon import Syphon
 
 __all__ = [
     "DIVERTED",
+    "FailoverRule",
     "FailoverState",
     "Listener",
     "PairedNamespaceOptions",

@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
 from tandem.client.descriptions import NEVER, QueueDescription
 from tandem.client.errors import MessagingEntityAlreadyExistsError, MessagingError
 from tandem.client.namespace_manager import NamespaceManager
-from tandem.client.service_address import ServiceAddress
 from tandem.errors import ConfigurationError
+from tandem.pairing.marks import BacklogMark
+from tandem.pairing.ownership import TRANSFER, BacklogOwner, BacklogQueue, backlog_queues_of
 
 __all__ = [
     "MAX_BACKLOG_QUEUES",
     "backlog_queue_description",
     "backlog_queue_path",
     "ensure_backlog_queues",
+    "list_backlog_queues",
     "loss_risks",
-    "primary_namespace_name",
 ]
 
 # Queues. More than that spread nothing further, and each costs a long poll for ever.
 MAX_BACKLOG_QUEUES: Final = 1_000
-
-_TRANSFER: Final = "x-servicebus-transfer"
-
-# Hosts whose first label is the name of the namespace: the cloud service's in each of its clouds, and Tandem's own.
-_NAMED_HOSTS: Final = (".servicebus.", ".localhost")
 
 _MAX_SIZE_MEGABYTES: Final = 5_120
 # "For ever": a message that is on its way is never given up because of the number of tries.
@@ -38,22 +36,8 @@ _LOCK_DURATION: Final = timedelta(minutes=1)
 _MIN_DELIVERY_COUNT: Final = 1_000
 
 
-def primary_namespace_name(address: str) -> str:
-    """The name of a namespace as its address tells it.
-
-    `sb://contoso.servicebus.windows.net` is `contoso`, and `amqp://sales.localhost` is `sales`. An address without a
-    name in it stands for itself, with its port: two brokers on one machine must not share backlog queues.
-    """
-    parts = ServiceAddress.parse(address)
-    host = parts.host.lower()
-    if any(named in host for named in _NAMED_HOSTS):
-        return host.partition(".")[0]
-    name = host.replace(":", "-").strip("-")
-    return name if parts.port is None else f"{name}-{parts.port}"
-
-
 def backlog_queue_path(primary_namespace: str, index: int) -> str:
-    return f"{primary_namespace}/{_TRANSFER}/{index}"
+    return f"{primary_namespace}/{TRANSFER}/{index}"
 
 
 def backlog_queue_description(path: str) -> QueueDescription:
@@ -94,29 +78,72 @@ def loss_risks(queue: QueueDescription) -> list[str]:
     return risks
 
 
-async def ensure_backlog_queues(manager: NamespaceManager, primary_namespace: str, count: int) -> int:
-    """Find or make the queues 0 to count - 1, and return how many there are.
+async def list_backlog_queues(manager: NamespaceManager) -> list[BacklogQueue]:
+    """List the backlog queues of a secondary, of whatever primary."""
+    try:
+        return backlog_queues_of(await manager.get_queues())
+    except MessagingError as error:
+        error.add_note(f"while the backlog queues at {manager.address} were listed")
+        raise
 
-    One that exists is used as it is, also with other settings. Others are left alone, and nothing is ever deleted.
+
+async def ensure_backlog_queues(
+    manager: NamespaceManager, owner: BacklogOwner, count: int, existing: Sequence[BacklogQueue]
+) -> int:
+    """Find or make the queues 0 to count - 1 of a primary, and return how many there are.
+
+    A queue that exists is used as it is, also with other settings; only the mark on one that has a mark is brought up
+    to date. Others are left alone, and nothing is ever deleted.
     """
+    owner.require_own(existing, manager.address)
+    found = {queue.index: queue for queue in existing if owner.has_name(queue)}
     for index in range(count):
-        path = backlog_queue_path(primary_namespace, index)
+        path = backlog_queue_path(owner.name, index)
         try:
-            await _ensure(manager, path)
+            if index in found:
+                await _update_mark(manager, owner, found[index])
+            else:
+                await _create(manager, path, owner.mark)
         except MessagingError as error:
             error.add_note(f"while the backlog queue '{path}' was looked for or made at {manager.address}")
             raise
+    await _forget_address(manager, owner, existing)
     return count
 
 
-async def _ensure(manager: NamespaceManager, path: str) -> None:
-    if await manager.queue_exists(path):
-        return
+async def _create(manager: NamespaceManager, path: str, mark: BacklogMark) -> None:
     try:
-        await manager.create_queue(backlog_queue_description(path))
+        await manager.create_queue(dataclasses.replace(backlog_queue_description(path), user_metadata=mark.to_text()))
     except MessagingEntityAlreadyExistsError:
-        # Another application that pairs the same namespaces made it in the meantime; or it is no queue.
+        # Another application that pairs the same namespaces made it in the meantime; or it is not a queue.
         if not await manager.queue_exists(path):
             raise ConfigurationError(
-                f"'{path}' at {manager.address} exists and is no queue: backlog queues need its name; rename it"
+                f"'{path}' at {manager.address} exists and is not a queue: backlog queues need its name; rename it"
             ) from None
+
+
+async def _update_mark(manager: NamespaceManager, owner: BacklogOwner, queue: BacklogQueue) -> None:
+    """Add what is new: the id of a primary that was reached for the first time, and the address that this program uses,
+    which one of the queues is enough to remember."""
+    mark = queue.mark
+    if mark is None:
+        return
+    updated = mark if owner.id is None else dataclasses.replace(mark, id=owner.id)
+    if queue.index == 0 and owner.addresses[0] not in mark.addresses:
+        updated = updated.with_address(owner.addresses[0])
+    await _put_mark(manager, queue, updated)
+
+
+async def _forget_address(manager: NamespaceManager, owner: BacklogOwner, existing: Sequence[BacklogQueue]) -> None:
+    """Remove the address of a primary that was reached from the marks of namespaces that had it before."""
+    if owner.id is None:
+        return
+    for queue in existing:
+        mark = queue.mark
+        if mark is not None and mark.id is not None and not owner.owns(queue):
+            await _put_mark(manager, queue, mark.without_address(owner.addresses[0]))
+
+
+async def _put_mark(manager: NamespaceManager, queue: BacklogQueue, mark: BacklogMark) -> None:
+    if mark != queue.mark:
+        await manager.update_queue(dataclasses.replace(queue.description, user_metadata=mark.to_text()))

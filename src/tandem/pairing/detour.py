@@ -66,6 +66,8 @@ class Judgement(enum.Enum):
     TIMED_OUT = "timed out"
     # An error of the entity itself.
     UNAVAILABLE = "unavailable"
+    # By the documents' rule: worth another attempt, and no reason for a failover until the operation times out.
+    TRANSIENT = "transient"
     # The message or the caller is to blame, or a setting: it would be refused anywhere.
     REFUSED = "refused"
     BUSY = "busy"
@@ -323,11 +325,15 @@ class PairedSender(Generic[Message]):
             if self._busy_until_s >= deadline_s:
                 raise error
             return
-        if entity.happened(FailoverInput.SEND_FAILED, error) is FailoverState.FAILED_OVER:
+        is_transient = judgement is Judgement.TRANSIENT
+        if not is_transient and entity.happened(FailoverInput.SEND_FAILED, error) is FailoverState.FAILED_OVER:
             return
         due_at_s = entity.due_at_s
         wait_s = pause_s if due_at_s is None else max(0.0, min(pause_s, due_at_s - now_s))
         if now_s + wait_s >= deadline_s:
+            if is_transient:
+                error = _timed_out(entity.path, error)
+                entity.happened(FailoverInput.SEND_FAILED, error)
             raise error
         yield Sleep(wait_s)
 
@@ -363,6 +369,14 @@ class PairedSender(Generic[Message]):
                 yield Sleep(pause_s)
                 break
         return messages
+
+
+def _timed_out(path: str, error: Exception) -> Exception:
+    failure = OperationTimeoutError(
+        f"'{path}' did not take the message in the time of the send; the last error: {error}"
+    )
+    failure.__cause__ = error
+    return failure
 
 
 def _none_left(error: Exception) -> Exception:

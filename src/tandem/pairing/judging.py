@@ -1,15 +1,22 @@
-"""What an error of `tandem.client` says: about the entity that a message was sent to, or about the message itself.
+"""Which errors of `tandem.client` lead to a failover, by one of two rules.
 
-Only what says that the entity cannot take messages leads to a failover. No right, no such entity, one that is disabled:
-these are settings, the same would be met tomorrow, and a detour would hide them from the people who can mend them.
-ServerBusy is an answer of a service that works: it is waited out.
+`FailoverRule.AVAILABILITY`, the default, asks whether the error says that the entity cannot take messages now. A lost
+connection and an error inside the service do. No right, no such entity, an entity that is disabled, a certificate that
+is not trusted: these are settings, the same error comes back tomorrow, and a detour would hide it from the people who
+can correct it. `FailoverRule.DOCUMENTED` is the sentence of the service's documents, word for word: a messaging error
+whose `is_transient` is false, or a timeout.
+
+By both rules ServerBusy is an answer of a service that works, and is waited out. `docs/reference/pairing.md` has both
+as a table that is generated from this module.
 """
 
 from __future__ import annotations
 
+import enum
 from typing import Final
 
 from tandem.client.errors import (
+    CertificateNotTrustedError,
     InvalidOperationError,
     MessageSizeExceededError,
     MessagingCommunicationError,
@@ -18,20 +25,36 @@ from tandem.client.errors import (
     OperationTimeoutError,
     QuotaExceededError,
     ServerBusyError,
+    UnauthorizedAccessError,
 )
 from tandem.errors import UsageError
 from tandem.pairing.detour import Judgement
 
-__all__ = ["is_refused_for_good", "judge_backlog", "judge_ping", "judge_primary"]
+__all__ = ["FailoverRule", "is_refused_for_good", "judge_backlog", "judge_ping", "judge_primary"]
 
 # The message is to blame: no other queue would take it, and no other time.
 _OF_THE_MESSAGE: Final = (InvalidOperationError, MessageSizeExceededError, UsageError)
 
 
-def judge_primary(error: Exception) -> Judgement:
+# The client is configured incorrectly. In .NET these are not messaging exceptions at all.
+_OF_THE_CLIENT: Final = (UnauthorizedAccessError, CertificateNotTrustedError)
+
+
+class FailoverRule(enum.Enum):
+    """Decides which errors start the failover interval of an entity."""
+
+    # Errors that say that the entity cannot take messages now.
+    AVAILABILITY = "availability"
+    # A messaging error whose `is_transient` is false, or a timeout.
+    DOCUMENTED = "documented"
+
+
+def judge_primary(error: Exception, rule: FailoverRule = FailoverRule.AVAILABILITY) -> Judgement:
     """A send to an entity of the primary."""
     if isinstance(error, ServerBusyError):
         return Judgement.BUSY
+    if rule is FailoverRule.DOCUMENTED:
+        return _judge_as_documented(error)
     if isinstance(error, MessagingCommunicationError):
         return Judgement.LOST
     if isinstance(error, OperationTimeoutError):
@@ -40,6 +63,14 @@ def judge_primary(error: Exception) -> Judgement:
     if isinstance(error, QuotaExceededError) or type(error) is MessagingError:
         return Judgement.UNAVAILABLE
     return Judgement.REFUSED
+
+
+def _judge_as_documented(error: Exception) -> Judgement:
+    if not isinstance(error, MessagingError) or isinstance(error, _OF_THE_CLIENT):
+        return Judgement.REFUSED
+    if isinstance(error, OperationTimeoutError):
+        return Judgement.TIMED_OUT
+    return Judgement.TRANSIENT if error.is_transient else Judgement.UNAVAILABLE
 
 
 def judge_backlog(error: Exception) -> Judgement:

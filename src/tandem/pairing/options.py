@@ -14,12 +14,13 @@ from tandem.client.namespace_manager import NamespaceManager
 from tandem.errors import ConfigurationError
 from tandem.pairing.backlog import MAX_BACKLOG_QUEUES
 from tandem.pairing.events import Listener
+from tandem.pairing.judging import FailoverRule
 
 if TYPE_CHECKING:
     from tandem.client import sync
     from tandem.pairing.send_availability import SendAvailabilityPairedNamespace
 
-__all__ = ["PairedNamespaceOptions", "SendAvailabilityPairedNamespaceOptions", "check_options"]
+__all__ = ["PairedNamespaceOptions", "SendAvailabilityPairedNamespaceOptions", "check_options", "check_rule"]
 
 DEFAULT_BACKLOG_QUEUES: Final = 10
 DEFAULT_FAILOVER_INTERVAL: Final = timedelta(seconds=10)
@@ -68,8 +69,10 @@ class SendAvailabilityPairedNamespaceOptions(PairedNamespaceOptions):
     from the first failure on. `enable_syphon`: whether this process brings messages from the backlog to the primary;
     at least one process must. `ping_primary_interval`: how often an entity is asked whether it is back.
 
-    `primary_namespace` is the name of the primary in the names of the backlog queues, if it is not to be read from its
-    address. `listener` is told what happens. `choose` draws a number below its argument: which backlog queue is used.
+    `primary_namespace` replaces the primary's own name in the names of the backlog queues. `failover_rule` decides
+    which errors start the failover interval. `allow_unresolved_primary` permits a primary whose host name does not
+    exist when the namespaces are paired. `listener` is called with each event. `choose` draws a number below its
+    argument: which backlog queue is used.
     """
 
     def __init__(
@@ -82,6 +85,8 @@ class SendAvailabilityPairedNamespaceOptions(PairedNamespaceOptions):
         ping_primary_interval: timedelta = DEFAULT_PING_INTERVAL,
         *,
         primary_namespace: str | None = None,
+        failover_rule: FailoverRule = FailoverRule.AVAILABILITY,
+        allow_unresolved_primary: bool = False,
         listener: Listener | None = None,
         choose: Callable[[int], int] | None = None,
     ) -> None:
@@ -92,6 +97,8 @@ class SendAvailabilityPairedNamespaceOptions(PairedNamespaceOptions):
         self.enable_syphon = enable_syphon
         self.ping_primary_interval = ping_primary_interval
         self.primary_namespace = primary_namespace
+        self.failover_rule = check_rule(failover_rule)
+        self.allow_unresolved_primary = allow_unresolved_primary
         self.listener = listener
         # Not seeded: clients that do not know each other must not all choose the same.
         self.choose = choose or random.SystemRandom().randrange
@@ -121,6 +128,17 @@ def check_options(backlog_queue_count: int, failover_interval: timedelta, ping_p
         raise ConfigurationError(
             f"ping_primary_interval is {ping_primary_interval}; it must be longer than 0, and at most {_MAX_INTERVAL}"
         )
+
+
+def check_rule(failover_rule: object) -> FailoverRule:
+    """Return the rule; its value as text is taken too, as a configuration file has it."""
+    try:
+        return FailoverRule(failover_rule)
+    except ValueError:
+        known = ", ".join(f"'{rule.value}'" for rule in FailoverRule)
+        raise ConfigurationError(
+            f"failover_rule is {failover_rule!r:.80}; it must be a FailoverRule: {known}"
+        ) from None
 
 
 # Any: an object of `tandem.client`, or its twin of `tandem.client.sync`, which holds it and works on its event loop.

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import weakref
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, assert_never
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Final, assert_never
 
 from tandem.client.errors import MessageSizeExceededError
 from tandem.client.message import BrokeredMessage
 from tandem.client.messaging_factory import MessagingFactory
 from tandem.client.sender import MessageSender
-from tandem.errors import ConfigurationError, TandemError
-from tandem.pairing.backlog import backlog_queue_path, ensure_backlog_queues, primary_namespace_name
+from tandem.client.service_address import ServiceAddress
+from tandem.errors import TandemError
+from tandem.namespace_identity import NamespaceIdentity
+from tandem.pairing.backlog import backlog_queue_path, ensure_backlog_queues, list_backlog_queues
 from tandem.pairing.closing import end_together
 from tandem.pairing.detour import (
     Judgement,
@@ -27,12 +29,16 @@ from tandem.pairing.detour import (
     Told,
     Tried,
 )
+from tandem.pairing.discovery import keep_watching
 from tandem.pairing.events import EventReporter
 from tandem.pairing.failover import FailoverState
 from tandem.pairing.following import follow
 from tandem.pairing.judging import judge_backlog, judge_ping, judge_primary
 from tandem.pairing.options import SendAvailabilityPairedNamespaceOptions
+from tandem.pairing.ownership import BacklogOwner, Reached, resolve_owner
 from tandem.pairing.ping import make_ping
+from tandem.pairing.reaching import identify_primary, require_two_namespaces
+from tandem.pairing.reconciling import reconcile
 from tandem.pairing.rewriting import rewrite
 from tandem.pairing.rotation import BacklogRotation
 from tandem.pairing.syphon import Syphon
@@ -51,8 +57,13 @@ class SendAvailabilityPairedNamespace:
     """What `MessagingFactory.pair_namespace` sets up."""
 
     def __init__(
-        self, primary: MessagingFactory, options: SendAvailabilityPairedNamespaceOptions, primary_namespace: str
+        self,
+        primary: MessagingFactory,
+        options: SendAvailabilityPairedNamespaceOptions,
+        owner: BacklogOwner,
+        syphoned: Sequence[str],
     ) -> None:
+        """`owner` is the primary as the secondary knows it, `syphoned` the backlog queues for the syphon, if any."""
         self._primary = primary
         self._secondary = options.messaging_factory
         self._options = options
@@ -61,7 +72,8 @@ class SendAvailabilityPairedNamespace:
         self._reporter = EventReporter(
             primary.address, self._secondary, options.listener, self._secondary.settings.waiting.utc_now_s
         )
-        paths = [backlog_queue_path(primary_namespace, index) for index in range(options.backlog_queue_count)]
+        self._owner = owner
+        paths = [backlog_queue_path(owner.name, index) for index in range(options.backlog_queue_count)]
         self._backlog = [self._secondary.create_direct_sender(path) for path in paths]
         for backlog in self._backlog:
             backlog.on_unanswered = self._note_unanswered
@@ -71,27 +83,37 @@ class SendAvailabilityPairedNamespace:
         self._tasks: set[asyncio.Task[None]] = set()
         self._syphon: Syphon | None = None
         if options.enable_syphon:
-            self._syphon = Syphon(primary, self._secondary, paths, self._reporter.tell)
+            self._syphon = Syphon(primary, self._secondary, syphoned, self._reporter.tell)
 
     @classmethod
     async def create(
         cls, primary: MessagingFactory, options: SendAvailabilityPairedNamespaceOptions
     ) -> SendAvailabilityPairedNamespace:
-        """Find or make the backlog queues, and start the syphon if it is wanted."""
-        if primary.address == options.messaging_factory.address:
-            raise ConfigurationError(
-                f"both namespaces of the pair are {primary.address}; the secondary must be another"
-            )
-        name = options.primary_namespace or primary_namespace_name(primary.address)
-        options.backlog_queue_count = await ensure_backlog_queues(
-            options.secondary_namespace_manager, name, options.backlog_queue_count
+        """Reach both namespaces, find or make the backlog queues, and start the syphon if it is wanted."""
+        manager = options.secondary_namespace_manager
+        queues = await list_backlog_queues(manager)
+        owner = await identify_primary(
+            primary, options.primary_namespace, queues, allow_unresolved=options.allow_unresolved_primary
         )
-        paired = cls(primary, options, name)
-        if paired._syphon is not None:
-            paired._syphon.start()
-            # It outlives the pair: the partner of a factory that is closed has some seconds to be closed, too.
-            paired._watcher = asyncio.create_task(paired._end_together())
+        await require_two_namespaces(owner, primary.address, options.messaging_factory)
+        options.backlog_queue_count = await ensure_backlog_queues(manager, owner, options.backlog_queue_count, queues)
+        paths = [backlog_queue_path(owner.name, index) for index in range(options.backlog_queue_count)]
+        found = [queue.description.path for queue in owner.select(queues, options.backlog_queue_count)]
+        paired = cls(primary, options, owner, list(dict.fromkeys([*paths, *found])))
+        paired._start()
+        if options.enable_syphon:
+            for name, count in owner.unwatched(queues).items():
+                paired._reporter.tell(Told("backlog-unwatched", "", {"namespace": name, "count": count}))
         return paired
+
+    def _start(self) -> None:
+        self._primary.call_when_connected(self._on_primary_connected)
+        if self._syphon is not None:
+            self._syphon.start()
+            # It outlives the pair: the partner of a factory that is closed has some seconds to be closed, too.
+            self._watcher = asyncio.create_task(self._end_together())
+            if not self._owner.is_name_given:
+                self._start_task(keep_watching(self._find_backlog, self._syphon.watch, self._waiting))
 
     _watcher: asyncio.Task[None] | None = None
 
@@ -101,6 +123,27 @@ class SendAvailabilityPairedNamespace:
     async def _end_syphon(self) -> None:
         if self._syphon is not None:
             await self._syphon.close()
+
+    # --- identity -------------------------------------------------------------------------------------------
+
+    def _on_primary_connected(self, identity: NamespaceIdentity | None) -> None:
+        """The first time that a primary answers which was away when it was paired, and whenever another one answers."""
+        address = ServiceAddress.parse(self._primary.address)
+        found = resolve_owner(address, Reached(True, identity), None, ())
+        if found.id != self._owner.id:
+            self._start_task(self._reconcile(found))
+
+    async def _reconcile(self, found: BacklogOwner) -> None:
+        count = len(self._backlog)
+        manager = self._options.secondary_namespace_manager
+        self._owner, queues = await reconcile(manager, self._owner, found, count, self._reporter.tell)
+        if self._syphon is not None:
+            self._syphon.watch(queue.description.path for queue in self._owner.select(queues, count))
+
+    async def _find_backlog(self) -> list[str]:
+        """The backlog queues of this primary under every name."""
+        queues = await list_backlog_queues(self._options.secondary_namespace_manager)
+        return [queue.description.path for queue in self._owner.select(queues, self._options.backlog_queue_count)]
 
     # --- what is known --------------------------------------------------------------------------------------
 
@@ -141,7 +184,7 @@ class SendAvailabilityPairedNamespace:
             try:
                 count = await sender.send_some(payloads, timeout_s)
             except TandemError as error:
-                tried = Tried(started_s, Outcome(judge_primary(error), error=error))
+                tried = Tried(started_s, Outcome(self._judge(error), error=error))
             else:
                 if count == len(payloads):
                     paired.note_success()
@@ -187,7 +230,7 @@ class SendAvailabilityPairedNamespace:
             # That this factory was closed says nothing about the namespace.
             self._primary.require_open()
             if isinstance(step, SendToPrimary):
-                return await _tried(send_direct(step.messages, step.timeout_s), judge_primary)
+                return await _tried(send_direct(step.messages, step.timeout_s), self._judge)
             if isinstance(step, SendToBacklog):
                 return await _tried(self._send_to_backlog(sender.path, step), judge_backlog)
             assert isinstance(step, Sleep)
@@ -195,6 +238,9 @@ class SendAvailabilityPairedNamespace:
             return Outcome()
 
         await follow(self._paired_sender(sender).send(payloads, tried=tried), perform)
+
+    def _judge(self, error: Exception) -> Judgement:
+        return judge_primary(error, self._options.failover_rule)
 
     def _paired_sender(self, sender: MessageSender) -> PairedSender[bytes]:
         paired = self._senders.get(sender)
@@ -239,7 +285,10 @@ class SendAvailabilityPairedNamespace:
             self._syphon.wake(told.entity)
 
     def _start_watch(self, entity: PairedEntity) -> None:
-        task = asyncio.create_task(self._watch(entity))
+        self._start_task(self._watch(entity))
+
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

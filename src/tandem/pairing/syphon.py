@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 from typing import Final
 
@@ -71,11 +71,11 @@ class Syphon:
             dataclasses.replace(secondary.settings, user_agent=USER_AGENT, prefetch_count=0)
         )
         self._utc_now_s = secondary.settings.waiting.utc_now_s
+        self._first_paths = tuple(backlog_paths)
+        self._long_poll = long_poll
         self._tell = tell
-        self._pumps = [
-            BacklogPump(index, self._secondary.create_message_receiver(path), self._primary, long_poll, self._carry)
-            for index, path in enumerate(backlog_paths)
-        ]
+        # By the path of their backlog queues, in lower case.
+        self._pumps: dict[str, BacklogPump] = {}
         self._running: set[asyncio.Task[None]] = set()
         # Since it was started: what reached the primary, and what never will.
         self.moved_count = 0
@@ -85,7 +85,23 @@ class Syphon:
 
     def start(self) -> None:
         self._primary.start()
-        self._running = {asyncio.create_task(pump.run()) for pump in self._pumps}
+        self.watch(self._first_paths)
+
+    @property
+    def backlog_paths(self) -> tuple[str, ...]:
+        """The backlog queues that it watches."""
+        return tuple(pump.receiver.path for pump in self._pumps.values())
+
+    def watch(self, backlog_paths: Iterable[str]) -> None:
+        """Empty these backlog queues too. Those that are watched already stay as they are."""
+        for path in backlog_paths:
+            if path.lower() in self._pumps or self._primary.is_closing:
+                continue
+            index = int(path.rpartition("/")[2])
+            receiver = self._secondary.create_message_receiver(path)
+            pump = BacklogPump(index, receiver, self._primary, self._long_poll, self._carry)
+            self._pumps[path.lower()] = pump
+            self._running.add(asyncio.create_task(pump.run()))
 
     def wake(self, path: str) -> None:
         """Send to an entity again: the primary has accepted a ping for it."""
@@ -101,7 +117,7 @@ class Syphon:
             if late:
                 await asyncio.wait(late)
             self._running.clear()
-        await asyncio.gather(*(pump.close(_CLOSE_GRACE_S) for pump in self._pumps))
+        await asyncio.gather(*(pump.close(_CLOSE_GRACE_S) for pump in self._pumps.values()))
         await self._primary.close()
         await self._secondary.close()
 
@@ -115,12 +131,12 @@ class Syphon:
     @property
     def empty_poll_count(self) -> int:
         """Receives from backlog queues that ended without a message."""
-        return sum(pump.empty_poll_count for pump in self._pumps)
+        return sum(pump.empty_poll_count for pump in self._pumps.values())
 
     @property
     def peek_count(self) -> int:
         """Peeks at backlog queues, made while an entity was away."""
-        return sum(pump.peek_count for pump in self._pumps)
+        return sum(pump.peek_count for pump in self._pumps.values())
 
     # --- messages -------------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from tandem.clock import Clock, SystemClock
 from tandem.driver.endpoint import Endpoint
 from tandem.engine.namespace import Namespace
 from tandem.errors import BrokerStalled, ConnectionForced, StoreFailed
+from tandem.hosts import DEFAULT_NAMESPACE, LOCAL_DOMAIN
 from tandem.server.directory import Directory
 from tandem.server.health.monitor import Monitor
 from tandem.server.health.settings import OFF, HealthSettings
@@ -53,7 +54,7 @@ class BrokerSettings:
     """What can be chosen about a broker."""
 
     data_dir: Path
-    namespace: str = "sbemulatorns"
+    namespace: str = DEFAULT_NAMESPACE
     # Hosted beside it, each in a folder of its own below the data directory, and found by its host name.
     further_namespaces: tuple[str, ...] = ()
     host: str = "127.0.0.1"
@@ -90,7 +91,7 @@ class Broker:
         with contextlib.ExitStack() as opened:
             folder = settings.data_dir / NAMESPACES_NAME
             hosted = [
-                self._host(settings.namespace, settings.data_dir, opened),
+                self._host(settings.namespace, settings.data_dir, opened, is_default=True),
                 *[self._host(name, folder / name.lower(), opened) for name in settings.further_namespaces],
             ]
             opened.pop_all()
@@ -104,16 +105,19 @@ class Broker:
         )
         for one in hosted:
             self._supervise(one)
-        self._amqp_settings = Settings(f"{uuid.uuid4().hex}_G0")
+        self._amqp_settings = Settings(f"{uuid.uuid4().hex}_G0", properties_for_host=self._open_properties)
         self._listeners: list[Listener] = []
         self._http = LazyHttp(self._load_http)
         self._import_routes: Callable[[], Callable[[], object]] | None = None
 
-    def _host(self, name: str, data_dir: Path, opened: contextlib.ExitStack) -> HostedNamespace:
+    def _host(
+        self, name: str, data_dir: Path, opened: contextlib.ExitStack, *, is_default: bool = False
+    ) -> HostedNamespace:
         settings = self.settings
         hosted = HostedNamespace(
             name,
             data_dir,
+            is_default=is_default,
             is_dev=settings.is_dev,
             jwt=self._jwt,
             clock=settings.clock,
@@ -221,7 +225,7 @@ class Broker:
     async def start(self) -> None:
         """Listen. Whoever connects finds everything that was there before."""
         settings = self.settings
-        names = tuple(f"{hosted.name}.localhost" for hosted in self.directory)
+        names = tuple(f"{hosted.name}{LOCAL_DOMAIN}" for hosted in self.directory)
         context = server_context(settings.tls, settings.data_dir, names)
         if self._import_routes is None:
             await self._http.load()
@@ -252,6 +256,9 @@ class Broker:
 
             inside = websocket_endpoints(self._http.app)
         return inside.union(*[listener.endpoints for listener in self._listeners])
+
+    def _open_properties(self, host: str | None) -> dict[object, object]:
+        return self.directory.find(host).identity.to_properties()
 
     def _make_endpoint(self) -> Endpoint:
         peer = Peer(self.directory)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from tandem.hosts import LOCAL_DOMAIN
 from tandem.server.hosted_namespace import HostedNamespace
 
 __all__ = ["Directory"]
 
 # What may stand behind the name of a namespace in the name of a host. Of other hosts nothing is known, so that whatever
 # name a machine has, its default namespace is found under it.
-_DOMAINS: Final = (".servicebus.windows.net", ".localhost")
+_DOMAINS: Final = (".servicebus.windows.net", LOCAL_DOMAIN)
 
 
 class Directory:

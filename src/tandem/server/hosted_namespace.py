@@ -7,15 +7,17 @@ cannot be trusted any more is closed and opened again without the others; a disk
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from tandem.auth import AuthorizationRule, JwtValidator
 from tandem.clock import Clock
 from tandem.engine.namespace import Namespace
 from tandem.errors import StoreFailed
 from tandem.ids import Nonces
+from tandem.namespace_identity import NamespaceIdentity
 from tandem.server.keys import load_or_make_keys, save_keys
 from tandem.server.operations import OperationsRecorder
 from tandem.server.runner import Asker, Runner, restore
@@ -27,6 +29,9 @@ __all__ = ["HostedNamespace"]
 
 Result = TypeVar("Result")
 
+# The setting of the store that keeps the id of its namespace.
+_ID_SETTING: Final = "namespace id"
+
 
 class HostedNamespace:
     """A namespace that is open."""
@@ -36,6 +41,7 @@ class HostedNamespace:
         name: str,
         data_dir: Path,
         *,
+        is_default: bool,
         is_dev: bool,
         jwt: JwtValidator,
         clock: Clock,
@@ -49,6 +55,7 @@ class HostedNamespace:
         self._is_dev = is_dev
         self.key_ring = load_or_make_keys(data_dir, is_dev)
         self.store = SqliteStore(data_dir)
+        self.identity = NamespaceIdentity(name, _load_or_make_id(self.store), is_default)
         nonces = Nonces(lambda: os.urandom(4_096))
         self.namespace = Namespace(name, nonces, clock.now_ms(), self.key_ring)
         restore(self.namespace, self.store)
@@ -104,3 +111,14 @@ class HostedNamespace:
     async def ask(self, function: Callable[[Namespace, Asker], None]) -> object:
         """Run a command that is answered later, and wait for its answer."""
         return await self.runner.ask(function)
+
+
+def _load_or_make_id(store: SqliteStore) -> str:
+    """Return the id of the namespace, which the first start makes. It lies beside the messages, so that it survives
+    restarts and renaming, and moves with a copy of the data."""
+    known = store.setting(_ID_SETTING)
+    if known is not None:
+        return known
+    made = uuid.uuid4().hex
+    store.put_setting(_ID_SETTING, made)
+    return made

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from tandem.client import blocking
 from tandem.errors import RemoteError
-from tandem.management.client import API, dialled_host
+from tandem.hosts import dialled_host
+from tandem.management.client import API
 from tandem.spark.connection import parse
 from tandem.spark.given_options import OptionError
 from tandem.spark.offsets import DataLoss, EventRange, HubExtent, PartitionExtent, expired

@@ -12,7 +12,7 @@ from azure.servicebus import ServiceBusMessageBatch
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 from azure.servicebus.exceptions import ServiceBusError
 
-from tandem.pairing.azure.judging import ERRORS, judge_backlog, judge_ping, judge_primary
+from tandem.pairing.azure.judging import ERRORS, judge_backlog, judge_ping
 from tandem.pairing.azure.messages import (
     PairedMessageBatch,
     SdkMessage,
@@ -25,12 +25,12 @@ from tandem.pairing.azure.pair import (
     ATTEMPT_TIMEOUT_S,
     DEFAULT_BATCH_BYTES,
     MIN_TIMEOUT_S,
+    PROBE_PATH,
     RETRIES,
     PairedServiceBusOptions,
     SdkPair,
     SdkReporter,
 )
-from tandem.pairing.backlog import ensure_backlog_queues
 from tandem.pairing.detour import (
     Judgement,
     Outcome,
@@ -44,6 +44,7 @@ from tandem.pairing.detour import (
 )
 from tandem.pairing.failover import FailoverState
 from tandem.pairing.following import follow
+from tandem.pairing.ownership import Reached
 from tandem.pairing.send_availability import DIVERTED
 
 __all__ = ["PairedServiceBusClient", "PairedServiceBusSender"]
@@ -58,6 +59,7 @@ class _Pair(SdkPair):
         self, primary: str | ServiceBusClient, secondary: str | ServiceBusClient, options: PairedServiceBusOptions
     ) -> None:
         super().__init__(primary, secondary, options)
+        self._is_primary_given = not isinstance(primary, str)
         self.primary = _client(primary)
         self.secondary = _client(secondary)
         # How to ping an entity: topics and queues have senders of their own.
@@ -72,11 +74,25 @@ class _Pair(SdkPair):
         async with self._setting_up:
             if self._is_set_up:
                 return
-            count = self.options.backlog_queue_count
-            self.options.backlog_queue_count = await ensure_backlog_queues(self.manager, self.primary_namespace, count)
+            await self.set_up_backlog(await self._probe() if self._is_primary_given else None)
             if self.secondary_string is not None:
                 self._reporter = await SdkReporter.create(self.primary_address, self.secondary_string)
             self._is_set_up = True
+
+    async def _probe(self) -> Reached:
+        """Open a link with a client that was given, as its senders will."""
+        try:
+            async with self.primary.get_queue_sender(PROBE_PATH) as sender:
+                await sender.create_message_batch()
+        except ERRORS as error:
+            return self.judge_probe(error)
+        return Reached(True)
+
+    async def note_primary(self, outcome: Outcome) -> Outcome:
+        """What came of a send to the primary, or of a ping."""
+        if outcome.error is None and self.is_reconciling_due:
+            await self.start_reconciling()
+        return self.note(outcome)
 
     def report(self, told: Told) -> None:
         if self._reporter is not None:
@@ -95,7 +111,10 @@ class _Pair(SdkPair):
                 await asyncio.sleep(step.delay_s)
                 return Outcome()
             assert isinstance(step, Ping)
-            return await _tried(_send(sender, [make_ping()], step.timeout_s), judge_ping)
+            outcome = await _tried(_send(sender, [make_ping()], step.timeout_s), judge_ping)
+            if outcome.error is None:
+                await self.note_primary(outcome)
+            return outcome
 
         try:
             await follow(entity.watch(), perform)
@@ -108,6 +127,7 @@ class _Pair(SdkPair):
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        await self.stop_reconciling()
         reporter, self._reporter = self._reporter, None
         if reporter is not None:
             await reporter.close()
@@ -177,7 +197,7 @@ class PairedServiceBusSender:
             try:
                 max_size_in_bytes = (await self._primary.create_message_batch()).max_size_in_bytes
             except ServiceBusError as error:
-                if judge_primary(error) is Judgement.REFUSED:
+                if self._pair.judge(error) is Judgement.REFUSED:
                     raise
         return PairedMessageBatch(max_size_in_bytes or DEFAULT_BATCH_BYTES)
 
@@ -199,7 +219,9 @@ class PairedServiceBusSender:
 
         async def perform(step: Step) -> Outcome:
             if isinstance(step, SendToPrimary):
-                return pair.note(await _tried(send_direct(list(step.messages), step.timeout_s), judge_primary))
+                return await pair.note_primary(
+                    await _tried(send_direct(list(step.messages), step.timeout_s), pair.judge)
+                )
             if isinstance(step, SendToBacklog):
                 portion = fitting_portion(step.messages, self._path)
                 sender = self._backlog_sender(step.index)

@@ -13,7 +13,7 @@ from azure.servicebus.exceptions import ServiceBusError
 
 from tandem.client.blocking import run
 from tandem.errors import StateError
-from tandem.pairing.azure.judging import ERRORS, judge_backlog, judge_ping, judge_primary
+from tandem.pairing.azure.judging import ERRORS, judge_backlog, judge_ping
 from tandem.pairing.azure.messages import (
     PairedMessageBatch,
     SdkMessage,
@@ -26,12 +26,12 @@ from tandem.pairing.azure.pair import (
     ATTEMPT_TIMEOUT_S,
     DEFAULT_BATCH_BYTES,
     MIN_TIMEOUT_S,
+    PROBE_PATH,
     RETRIES,
     PairedServiceBusOptions,
     SdkPair,
     SdkReporter,
 )
-from tandem.pairing.backlog import ensure_backlog_queues
 from tandem.pairing.detour import (
     Judgement,
     Outcome,
@@ -45,6 +45,7 @@ from tandem.pairing.detour import (
 )
 from tandem.pairing.failover import FailoverState
 from tandem.pairing.following import follow_blocking
+from tandem.pairing.ownership import Reached
 from tandem.pairing.send_availability import DIVERTED
 
 __all__ = ["PairedServiceBusClient", "PairedServiceBusSender"]
@@ -63,6 +64,7 @@ class _Pair(SdkPair):
         self, primary: str | ServiceBusClient, secondary: str | ServiceBusClient, options: PairedServiceBusOptions
     ) -> None:
         super().__init__(primary, secondary, options)
+        self._is_primary_given = not isinstance(primary, str)
         self.primary = _client(primary)
         self.secondary = _client(secondary)
         # How to ping an entity: topics and queues have senders of their own.
@@ -78,11 +80,29 @@ class _Pair(SdkPair):
         with self._setting_up:
             if self._is_set_up:
                 return
-            count = self.options.backlog_queue_count
-            self.options.backlog_queue_count = run(ensure_backlog_queues(self.manager, self.primary_namespace, count))
+            run(self.set_up_backlog(self._probe() if self._is_primary_given else None))
             if self.secondary_string is not None:
                 self._reporter = run(SdkReporter.create(self.primary_address, self.secondary_string))
             self._is_set_up = True
+
+    def _probe(self) -> Reached:
+        """Open a link with a client that was given, as its senders will."""
+        try:
+            with self.primary.get_queue_sender(PROBE_PATH) as sender:
+                sender.create_message_batch()
+        except ERRORS as error:
+            return self.judge_probe(error)
+        return Reached(True)
+
+    def note_primary(self, outcome: Outcome) -> Outcome:
+        """What came of a send to the primary, or of a ping."""
+        if outcome.error is None and self.is_reconciling_due:
+            run(self.start_reconciling())
+        return self.note(outcome)
+
+    def tell_soon(self, told: Told) -> None:
+        # A listener is called from the threads of the program only, and may wait.
+        threading.Thread(target=self.tell, args=(told,), name=told.event, daemon=True).start()
 
     def report(self, told: Told) -> None:
         if self._reporter is not None:
@@ -101,7 +121,10 @@ class _Pair(SdkPair):
                 self.sleep(step.delay_s)
                 return Outcome()
             assert isinstance(step, Ping)
-            return _tried(lambda: _send(sender, [make_ping()], step.timeout_s), judge_ping)
+            outcome = _tried(lambda: _send(sender, [make_ping()], step.timeout_s), judge_ping)
+            if outcome.error is None:
+                self.note_primary(outcome)
+            return outcome
 
         try:
             follow_blocking(entity.watch(), perform)
@@ -119,6 +142,7 @@ class _Pair(SdkPair):
         self._is_closed.set()
         for watch in self._watches:
             watch.join()
+        run(self.stop_reconciling())
         reporter, self._reporter = self._reporter, None
         if reporter is not None:
             run(reporter.close())
@@ -184,7 +208,7 @@ class PairedServiceBusSender:
             try:
                 max_size_in_bytes = self._primary.create_message_batch().max_size_in_bytes
             except ServiceBusError as error:
-                if judge_primary(error) is Judgement.REFUSED:
+                if self._pair.judge(error) is Judgement.REFUSED:
                     raise
         return PairedMessageBatch(max_size_in_bytes or DEFAULT_BATCH_BYTES)
 
@@ -206,7 +230,7 @@ class PairedServiceBusSender:
 
         def perform(step: Step) -> Outcome:
             if isinstance(step, SendToPrimary):
-                return pair.note(_tried(lambda: send_direct(list(step.messages), step.timeout_s), judge_primary))
+                return pair.note_primary(_tried(lambda: send_direct(list(step.messages), step.timeout_s), pair.judge))
             if isinstance(step, SendToBacklog):
                 portion = fitting_portion(step.messages, self._path)
                 sender = self._backlog_sender(step.index)

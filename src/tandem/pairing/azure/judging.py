@@ -1,10 +1,12 @@
-"""What an error of the official SDK says: about the entity that a message was sent to, or about the message itself.
-
-The same judgements as `tandem.pairing.judging`, in the SDK's own errors.
+"""Which errors of the official SDK lead to a failover: each is translated to the error of `tandem.client` that says the
+same, and judged by `tandem.pairing.judging`.
 """
 
 from __future__ import annotations
 
+import socket
+import ssl
+from collections.abc import Iterator
 from typing import Final
 
 from azure.core.exceptions import AzureError
@@ -22,31 +24,41 @@ from azure.servicebus.exceptions import (
     ServiceBusServerBusyError,
 )
 
+from tandem.client import errors
+from tandem.client.errors import error_of_condition, reaching_error
+from tandem.errors import TandemError, UsageError
+from tandem.pairing import judging
 from tandem.pairing.detour import Judgement
+from tandem.pairing.judging import FailoverRule
 
-__all__ = ["ERRORS", "is_unanswered", "judge_backlog", "judge_ping", "judge_primary"]
+__all__ = ["ERRORS", "is_unanswered", "judge_backlog", "judge_ping", "judge_primary", "translated"]
 
 # What a call of the SDK may raise. ValueError and TypeError are mistakes of the caller.
 ERRORS: Final = (AzureError, ValueError, TypeError, OSError)
 
 _LOST: Final = (ServiceBusConnectionError, ServiceBusCommunicationError, OSError)
-_SETTINGS: Final = (
-    ServiceBusAuthenticationError,
-    ServiceBusAuthorizationError,
-    MessagingEntityNotFoundError,
-    MessagingEntityDisabledError,
-)
 
-# The SDK has no class for these, and tells the condition in the text.
-_INVALID: Final = (
+_SAME: Final[dict[type[ServiceBusError], type[errors.MessagingError]]] = {
+    ServiceBusServerBusyError: errors.ServerBusyError,
+    OperationTimeoutError: errors.OperationTimeoutError,
+    ServiceBusQuotaExceededError: errors.QuotaExceededError,
+    ServiceBusAuthenticationError: errors.UnauthorizedAccessError,
+    ServiceBusAuthorizationError: errors.UnauthorizedAccessError,
+    MessagingEntityNotFoundError: errors.MessagingEntityNotFoundError,
+    MessagingEntityDisabledError: errors.MessagingEntityDisabledError,
+    MessageSizeExceededError: errors.MessageSizeExceededError,
+}
+
+# The SDK has no class for these, and has the condition in the text.
+_CONDITIONS: Final = (
     "amqp:not-allowed",
     "amqp:invalid-field",
     "amqp:not-implemented",
     "amqp:decode-error",
+    "amqp:internal-error",
     "com.microsoft:argument-error",
     "com.microsoft:argument-out-of-range",
 )
-
 
 # What the SDK says when a connection is lost while it shows its token: by its class it would be the token's fault.
 _LOST_WITH_THE_TOKEN: Final = (
@@ -59,37 +71,41 @@ _UNREACHED: Final = ("Failed to initiate the connection", "Timed out waiting for
 
 
 def is_unanswered(error: Exception) -> bool:
-    """Whether the message of a send may have been taken although nobody said so. When in doubt it may."""
+    """Return whether the message of a send may have been taken although nobody said so. When in doubt it may."""
     if not isinstance(error, (*_LOST, OperationTimeoutError)):
         return False
     return not any(words in str(error) for words in _UNREACHED)
 
 
-def judge_primary(error: Exception) -> Judgement:
-    """A send to an entity of the primary."""
-    if isinstance(error, ServiceBusServerBusyError):
-        return Judgement.BUSY
+def translated(error: Exception) -> TandemError:
+    """Return the error of `tandem.client` that says the same. What the SDK refuses to do at all is a UsageError."""
+    text = str(error)
     if _is_lost(error):
-        return Judgement.LOST
-    if isinstance(error, OperationTimeoutError):
-        return Judgement.TIMED_OUT
-    if isinstance(error, ServiceBusQuotaExceededError):
-        return Judgement.UNAVAILABLE
-    if isinstance(error, _SETTINGS) or _is_of_the_message(error):
-        return Judgement.REFUSED
-    return Judgement.UNAVAILABLE if isinstance(error, ServiceBusError) else Judgement.REFUSED
+        cause = next(_reasons(error), None)
+        return errors.MessagingCommunicationError(text) if cause is None else reaching_error("the service", cause)
+    for kind, same in _SAME.items():
+        if isinstance(error, kind):
+            return same(text)
+    if isinstance(error, ServiceBusError):
+        condition = next((one for one in _CONDITIONS if one in text), None)
+        return errors.MessagingError(text) if condition is None else error_of_condition(condition, text)
+    # Such as that of a credential which gets no token.
+    return errors.UnauthorizedAccessError(text) if isinstance(error, AzureError) else UsageError(text)
+
+
+def judge_primary(error: Exception, rule: FailoverRule = FailoverRule.AVAILABILITY) -> Judgement:
+    """A send to an entity of the primary."""
+    return judging.judge_primary(translated(error), rule)
 
 
 def judge_backlog(error: Exception) -> Judgement:
     """A send to a backlog queue: whatever it is, another queue may take the message, unless that is to blame."""
-    if _is_of_the_message(error) or not isinstance(error, (*_LOST, AzureError)):
-        return Judgement.REFUSED
-    return Judgement.LOST if _is_lost(error) else Judgement.UNAVAILABLE
+    return judging.judge_backlog(translated(error))
 
 
 def judge_ping(error: Exception) -> Judgement:
     """A ping. An entity that finds fault with it, since it wants a session id, has answered: it is there."""
-    return Judgement.SENT if _is_invalid(error) else judge_primary(error)
+    return judging.judge_ping(translated(error))
 
 
 def _is_lost(error: Exception) -> bool:
@@ -98,9 +114,12 @@ def _is_lost(error: Exception) -> bool:
     return isinstance(error, _LOST)
 
 
-def _is_of_the_message(error: Exception) -> bool:
-    return isinstance(error, MessageSizeExceededError) or _is_invalid(error)
-
-
-def _is_invalid(error: Exception) -> bool:
-    return type(error) is ServiceBusError and any(condition in str(error) for condition in _INVALID)
+def _reasons(error: BaseException) -> Iterator[OSError]:
+    """Yield the system's own errors for why there is no connection, which the SDK keeps as causes of its own."""
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        if isinstance(cause, ssl.SSLCertVerificationError | socket.gaierror):
+            yield cause
+        cause = cause.__cause__ or cause.__context__

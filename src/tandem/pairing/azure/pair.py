@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import abc
+import asyncio
+import contextlib
 import random
+import ssl
 import sys
 import threading
 import time
@@ -12,28 +15,41 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
+from tandem.client.errors import (
+    CertificateNotTrustedError,
+    HostNotFoundError,
+    MessagingCommunicationError,
+    OperationTimeoutError,
+)
 from tandem.client.messaging_factory import MessagingFactory
 from tandem.client.namespace_manager import NamespaceManager
-from tandem.client.service_address import parse_connection_string
-from tandem.errors import ConfigurationError
-from tandem.pairing.azure.judging import is_unanswered
+from tandem.client.service_address import ServiceAddress, parse_connection_string
+from tandem.client.settings import MessagingFactorySettings
+from tandem.errors import ConfigurationError, TandemError
+from tandem.pairing.azure.judging import is_unanswered, judge_primary, translated
 from tandem.pairing.azure.messages import SdkMessage
-from tandem.pairing.backlog import backlog_queue_path, primary_namespace_name
-from tandem.pairing.detour import Outcome, PairedEntity, PairedSender, Told
+from tandem.pairing.backlog import backlog_queue_path, ensure_backlog_queues, list_backlog_queues
+from tandem.pairing.detour import Judgement, Outcome, PairedEntity, PairedSender, Told
 from tandem.pairing.events import EventDescriber, EventReporter, Listener
 from tandem.pairing.failover import FailoverState
+from tandem.pairing.judging import FailoverRule
 from tandem.pairing.options import (
     DEFAULT_BACKLOG_QUEUES,
     DEFAULT_FAILOVER_INTERVAL,
     DEFAULT_PING_INTERVAL,
     check_options,
+    check_rule,
 )
+from tandem.pairing.ownership import BacklogOwner, Reached, resolve_owner
+from tandem.pairing.reaching import outage_of_unknown_host, reach, require_two_namespaces
+from tandem.pairing.reconciling import reconcile
 from tandem.pairing.rotation import BacklogRotation
 
 __all__ = [
     "ATTEMPT_TIMEOUT_S",
     "DEFAULT_BATCH_BYTES",
     "MIN_TIMEOUT_S",
+    "PROBE_PATH",
     "RETRIES",
     "PairedServiceBusOptions",
     "SdkPair",
@@ -55,6 +71,12 @@ RETRIES: Final = 0
 # Bytes. What a batch may have when no entity can be asked: what the smallest tier of the service takes.
 DEFAULT_BATCH_BYTES: Final = 262_144
 
+# The entity that a client of the SDK opens a link to, to see whether its namespace can be reached. It does not exist.
+PROBE_PATH: Final = "tandem-probe"
+
+# Seconds between two attempts to ask a primary who it is that was away at first.
+_RECONCILE_INTERVAL_S: Final = 60.0
+
 
 @dataclass
 class PairedServiceBusOptions:
@@ -68,6 +90,8 @@ class PairedServiceBusOptions:
     failover_interval: timedelta = DEFAULT_FAILOVER_INTERVAL
     ping_primary_interval: timedelta = DEFAULT_PING_INTERVAL
     primary_namespace: str | None = None
+    failover_rule: FailoverRule = FailoverRule.AVAILABILITY
+    allow_unresolved_primary: bool = False
     listener: Listener | None = None
     secondary_namespace_manager: NamespaceManager | None = None
     # Not seeded: clients that do not know each other must not all choose the same.
@@ -75,6 +99,7 @@ class PairedServiceBusOptions:
 
     def __post_init__(self) -> None:
         check_options(self.backlog_queue_count, self.failover_interval, self.ping_primary_interval)
+        self.failover_rule = check_rule(self.failover_rule)
 
 
 # Any: the client of the SDK, with or without asyncio.
@@ -84,6 +109,19 @@ def _describe(client: Any) -> tuple[str, NamespaceManager | None]:
         parts = parse_connection_string(client)
         return str(parts.address), NamespaceManager(parts.address, parts.token_provider)
     return f"sb://{client.fully_qualified_namespace}", None
+
+
+def _sdk_factory(connection_string: str) -> MessagingFactory:
+    """A factory that connects as the SDK does: it trusts the same certificates, and inside TLS uses the same port."""
+    # A dependency of the SDK.
+    import certifi
+
+    parts = parse_connection_string(connection_string)
+    if not parts.address.is_tls:
+        return MessagingFactory(parts.address, parts.token_provider)
+    address = ServiceAddress(parts.address.host, None, is_tls=True)
+    trusted = ssl.create_default_context(cafile=certifi.where())
+    return MessagingFactory(address, parts.token_provider, MessagingFactorySettings(ssl_context=trusted))
 
 
 class SdkReporter:
@@ -123,7 +161,11 @@ class SdkPair(abc.ABC):
         self.options = options
         self.primary_address = primary_address
         self.secondary_string = secondary if isinstance(secondary, str) else None
-        self.primary_namespace = options.primary_namespace or primary_namespace_name(primary_address)
+        self._primary_string = primary if isinstance(primary, str) else None
+        # Known once it is set up.
+        self._owner: BacklogOwner | None = None
+        self._reconciling: asyncio.Task[None] | None = None
+        self._reconcile_after_s = 0.0
         found = options.secondary_namespace_manager or manager
         if found is None:
             raise ConfigurationError(
@@ -150,7 +192,71 @@ class SdkPair(abc.ABC):
         return outcome
 
     def backlog_path(self, index: int) -> str:
-        return backlog_queue_path(self.primary_namespace, index)
+        assert self._owner is not None, "nothing is sent before set_up"
+        return backlog_queue_path(self._owner.name, index)
+
+    def judge(self, error: Exception) -> Judgement:
+        """A send to the primary."""
+        return judge_primary(error, self.options.failover_rule)
+
+    # --- identity -------------------------------------------------------------------------------------------
+
+    def judge_probe(self, error: Exception) -> Reached:
+        """Decide what it says of a client that it could not open a link. The namespace is reached if it answered,
+        whatever it answered: without an entity to ask for, a wrong key cannot be told from one for another entity."""
+        same = translated(error)
+        if isinstance(same, CertificateNotTrustedError):
+            raise same from error
+        if isinstance(same, HostNotFoundError):
+            return outage_of_unknown_host(same, allow_unresolved=self.options.allow_unresolved_primary)
+        return Reached(not isinstance(same, MessagingCommunicationError | OperationTimeoutError))
+
+    async def set_up_backlog(self, probed: Reached | None) -> None:
+        """Reach both namespaces, and find or make the backlog queues. `probed` is what is known of a primary that was
+        given as a client; one that was given as a connection string is asked here."""
+        options = self.options
+        queues = await list_backlog_queues(self.manager)
+        reached = probed or await self._reach_primary()
+        owner = resolve_owner(ServiceAddress.parse(self.primary_address), reached, options.primary_namespace, queues)
+        if self.secondary_string is not None:
+            async with _sdk_factory(self.secondary_string) as secondary:
+                await require_two_namespaces(owner, self.primary_address, secondary)
+        options.backlog_queue_count = await ensure_backlog_queues(
+            self.manager, owner, options.backlog_queue_count, queues
+        )
+        self._owner = owner
+
+    async def _reach_primary(self) -> Reached:
+        assert self._primary_string is not None
+        async with _sdk_factory(self._primary_string) as factory:
+            return await reach(factory, allow_unresolved=self.options.allow_unresolved_primary)
+
+    @property
+    def is_reconciling_due(self) -> bool:
+        """Whether the primary has answered, which was away at `set_up`, and can be asked who it is."""
+        is_known = self._owner is None or self._owner.id is not None or self._primary_string is None
+        is_running = self._reconciling is not None and not self._reconciling.done()
+        return not is_known and not is_running and time.monotonic() >= self._reconcile_after_s
+
+    async def start_reconciling(self) -> None:
+        """Ask the primary who it is, in the background."""
+        self._reconcile_after_s = time.monotonic() + _RECONCILE_INTERVAL_S
+        self._reconciling = asyncio.create_task(self._reconcile())
+
+    async def _reconcile(self) -> None:
+        assert self._owner is not None
+        # It has answered a send and is away again, or says that it is configured wrongly: sends find that out.
+        with contextlib.suppress(TandemError):
+            reached = await self._reach_primary()
+            if reached.is_reached:
+                found = resolve_owner(ServiceAddress.parse(self.primary_address), reached, None, ())
+                count = self.options.backlog_queue_count
+                self._owner, _ = await reconcile(self.manager, self._owner, found, count, self.tell_soon)
+
+    async def stop_reconciling(self) -> None:
+        if self._reconciling is not None:
+            self._reconciling.cancel()
+            await asyncio.wait([self._reconciling])
 
     def sender(self, path: str) -> PairedSender[SdkMessage]:
         entity = self._entities.setdefault(path.lower(), self._make_entity(path))
@@ -176,6 +282,10 @@ class SdkPair(abc.ABC):
                 # A mistake of the listener must not become one of the message that it is told about.
                 sys.excepthook(*sys.exc_info())
         self.report(told)
+
+    def tell_soon(self, told: Told) -> None:
+        """Pass on what happened, from the event loop of `tandem.client`."""
+        self.tell(told)
 
     @abc.abstractmethod
     def report(self, told: Told) -> None:

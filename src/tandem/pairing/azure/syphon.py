@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from types import TracebackType
 from typing import Self
 
 from tandem.client.blocking import run
 from tandem.client.messaging_factory import MessagingFactory
+from tandem.client.namespace_manager import NamespaceManager
+from tandem.client.waiting import Waiting
 from tandem.pairing.azure.pair import PairedServiceBusOptions, SdkReporter
-from tandem.pairing.backlog import backlog_queue_path, primary_namespace_name
+from tandem.pairing.detour import Told
+from tandem.pairing.discovery import BacklogFinder, keep_watching
 from tandem.pairing.syphon import Syphon
 
 __all__ = ["SyphonRunner"]
@@ -17,7 +21,8 @@ __all__ = ["SyphonRunner"]
 class SyphonRunner:
     """Brings messages from the backlog queues to the primary, beside the program: in the background of its process.
 
-    With asyncio use it as an async context manager, without as a plain one.
+    With asyncio use it as an async context manager, without as a plain one. Entering it raises NoBacklogQueuesError if
+    the secondary has no backlog queues of this primary: start it after a program was paired.
     """
 
     def __init__(self, primary: str, secondary: str, options: PairedServiceBusOptions | None = None) -> None:
@@ -26,6 +31,8 @@ class SyphonRunner:
         self._options = options or PairedServiceBusOptions()
         self._syphon: Syphon | None = None
         self._reporter: SdkReporter | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._secondary: MessagingFactory | None = None
 
     @property
     def syphon(self) -> Syphon | None:
@@ -49,21 +56,43 @@ class SyphonRunner:
 
     async def __aenter__(self) -> Self:
         primary, secondary = (MessagingFactory.from_connection_string(one) for one in self._strings)
-        name = self._options.primary_namespace or primary_namespace_name(primary.address)
-        paths = [backlog_queue_path(name, index) for index in range(self._options.backlog_queue_count)]
+        options = self._options
+        manager = options.secondary_namespace_manager or NamespaceManager.from_connection_string(self._strings[1])
+        finder = BacklogFinder(
+            primary,
+            secondary,
+            manager,
+            options.primary_namespace,
+            options.backlog_queue_count,
+            allow_unresolved=options.allow_unresolved_primary,
+        )
+        try:
+            found = await finder.find()
+        except BaseException:
+            await secondary.close()
+            raise
+        self._secondary = secondary
         self._reporter = await SdkReporter.create(primary.address, self._strings[1], self._options.listener)
         # It makes connections of its own after the pattern of these, which stay unconnected.
-        self._syphon = Syphon(primary, secondary, paths, self._reporter.tell_now)
+        self._syphon = Syphon(primary, secondary, found.paths, self._reporter.tell_now)
         self._syphon.start()
+        for name, count in found.unwatched.items():
+            self._reporter.tell_now(Told("backlog-unwatched", "", {"namespace": name, "count": count}))
+        self._watching = asyncio.create_task(keep_watching(finder.find_paths, self._syphon.watch, Waiting()))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.wait([self._watching])
         if self._syphon is not None:
             await self._syphon.close()
         if self._reporter is not None:
             await self._reporter.close()
+        if self._secondary is not None:
+            await self._secondary.close()
 
     def __enter__(self) -> Self:
         return run(self.__aenter__())

@@ -23,6 +23,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tandem.client import BrokeredMessage, MessageSender, MessageState, MessagingFactory, NamespaceManager, blocking
 from tandem.client.errors import MessagingError
+from tandem.pairing.backlog import MAX_BACKLOG_QUEUES
+from tandem.pairing.discovery import BacklogFinder
 from tandem.pairing.judging import is_refused_for_good
 from tandem.pairing.rewriting import NotRestorable, restore
 from tandem.spark.amqp_transport import patient_settings
@@ -34,7 +36,6 @@ __all__ = ["Drained", "backlog_queues", "syphon"]
 
 SENT: Final = "sent"
 _FORWARDED: Final = "forwarded"
-_TRANSFER: Final = "/x-servicebus-transfer/"
 
 # How the broker tells a syphon's operations from others.
 _USER_AGENT: Final = "tandem-syphon"
@@ -54,15 +55,16 @@ class Drained:
     left: list[dict[str, Any]] = field(default_factory=list)
 
 
-def backlog_queues(secondary: str, primary_namespace: str | None) -> list[str]:
-    """The backlog queues of a namespace: of one primary, or of all."""
-    return blocking.run(_backlog_queues(secondary, primary_namespace))
+def backlog_queues(primary: str, secondary: str, primary_namespace: str | None = None) -> list[str]:
+    """Return the backlog queues of a primary, under the name that it reports or the one given."""
+    return blocking.run(_backlog_queues(primary, secondary, primary_namespace))
 
 
-async def _backlog_queues(secondary: str, primary_namespace: str | None) -> list[str]:
-    paths = [queue.path for queue in await NamespaceManager.from_connection_string(secondary).get_queues()]
-    found = [path for path in paths if _TRANSFER in path.lower()]
-    return [path for path in found if primary_namespace is None or path.startswith(f"{primary_namespace}{_TRANSFER}")]
+async def _backlog_queues(primary: str, secondary: str, primary_namespace: str | None) -> list[str]:
+    manager = NamespaceManager.from_connection_string(secondary)
+    async with _factory(primary) as to, _factory(secondary) as source:
+        found = await BacklogFinder(to, source, manager, primary_namespace, MAX_BACKLOG_QUEUES).find()
+    return list(found.paths)
 
 
 def syphon(

@@ -1,0 +1,201 @@
+"""Which errors lead to a failover, by each rule and over every error that there is."""
+
+from __future__ import annotations
+
+import inspect
+import socket
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+
+import azure.servicebus.exceptions as sdk
+import pytest
+from azure.core.exceptions import ClientAuthenticationError
+
+from tandem.client import errors
+from tandem.client.errors import (
+    CertificateNotTrustedError,
+    MessagingCommunicationError,
+    MessagingEntityNotFoundError,
+    MessagingError,
+    OperationTimeoutError,
+    QuotaExceededError,
+    ServerBusyError,
+    UnauthorizedAccessError,
+    error_of_condition,
+)
+from tandem.errors import ConfigurationError, StateError, UsageError
+from tandem.pairing import FailoverRule, FailoverState, SendAvailabilityPairedNamespaceOptions
+from tandem.pairing.azure import PairedServiceBusOptions
+from tandem.pairing.azure import judging as azure_judging
+from tandem.pairing.detour import Judgement, Outcome, Sleep
+from tandem.pairing.judging import judge_primary
+from tests.markers import mission
+from tests.pairing.course import Pair, lost
+from tests.pairing.hurry import PairUnderTest
+from tools.generate_docs import failover_table
+
+KINDS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, MessagingError)]
+STARTS_FAILOVER = {Judgement.LOST, Judgement.TIMED_OUT, Judgement.UNAVAILABLE}
+REFERENCE = Path(__file__).parents[2] / "docs/reference/pairing.md"
+
+
+def starts_failover(error: Exception, rule: FailoverRule) -> bool:
+    return judge_primary(error, rule) in STARTS_FAILOVER
+
+
+@mission("M22")
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_the_sentence_of_the_documents_holds_for_every_error(kind: type[MessagingError]) -> None:
+    """ "Any MessagingException in which IsTransient is false, or a TimeoutException"; not UnauthorizedAccessException,
+    nor other exceptions that say that the client is configured incorrectly; not ServerBusyException."""
+    error = kind("why")
+    is_of_the_client = kind in {UnauthorizedAccessError, CertificateNotTrustedError}
+    expected = isinstance(error, OperationTimeoutError) or (not error.is_transient and not is_of_the_client)
+    assert starts_failover(error, FailoverRule.DOCUMENTED) is expected
+
+
+@mission("M22")
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_by_default_every_error_that_says_the_entity_takes_nothing_now_leads_to_a_failover(
+    kind: type[MessagingError],
+) -> None:
+    expected = issubclass(kind, MessagingCommunicationError | OperationTimeoutError | QuotaExceededError)
+    assert starts_failover(kind("why"), FailoverRule.AVAILABILITY) is (expected or kind is MessagingError)
+
+
+@pytest.mark.parametrize("rule", FailoverRule)
+@pytest.mark.parametrize("error", [UsageError("why"), StateError("why"), ValueError("why")])
+def test_a_mistake_of_the_caller_never_leads_to_a_failover(error: Exception, rule: FailoverRule) -> None:
+    assert judge_primary(error, rule) is Judgement.REFUSED
+
+
+@mission("M22")
+@pytest.mark.parametrize("rule", FailoverRule)
+def test_server_busy_never_leads_to_a_failover(rule: FailoverRule) -> None:
+    assert judge_primary(ServerBusyError("why"), rule) is Judgement.BUSY
+
+
+def test_an_error_inside_the_service_is_where_the_rules_differ() -> None:
+    inside = error_of_condition("amqp:internal-error", "why")
+    assert starts_failover(inside, FailoverRule.AVAILABILITY)
+    assert not starts_failover(inside, FailoverRule.DOCUMENTED)
+
+
+@mission("M22")
+def test_by_the_documents_rule_an_entity_that_does_not_exist_fails_over() -> None:
+    pair = Pair(failover_interval_s=10.0, rule=FailoverRule.DOCUMENTED)
+    pair.primary = lambda: MessagingEntityNotFoundError("no such queue")
+    pair.send(pair.sender(), "diverted")
+    assert [message for _, message in pair.diverted] == ["diverted"]
+
+
+@mission("M22")
+@pytest.mark.parametrize("error", [lost, lambda: error_of_condition("amqp:internal-error", "inside")])
+def test_by_the_documents_rule_a_transient_error_counts_when_the_send_has_timed_out(
+    error: Callable[[], MessagingError],
+) -> None:
+    pair = Pair(failover_interval_s=10.0, rule=FailoverRule.DOCUMENTED)
+    pair.primary = error
+    sender = pair.sender()
+    with pytest.raises(OperationTimeoutError, match="did not take the message in the time of the send"):
+        pair.send(sender, "first")
+    assert pair.diverted == []
+    assert pair.entity().state is FailoverState.FAILING, "the timeout is what counts"
+    watch = pair.watches[0].watch()
+    assert next(watch) == Sleep(10.0)
+    pair.now_s += 10.0
+    watch.send(Outcome())
+    pair.send(sender, "second")
+    assert [message for _, message in pair.diverted] == ["second"]
+
+
+def test_by_the_documents_rule_a_transient_error_is_tried_again() -> None:
+    pair = Pair(failover_interval_s=0.0, rule=FailoverRule.DOCUMENTED)
+    failures = [lost(), lost(), None]
+    pair.primary = lambda: failures.pop(0)
+    pair.send(pair.sender(), "patient")
+    assert pair.taken == [("orders", "patient")]
+    assert pair.events() == []
+
+
+# --- the official SDK -----------------------------------------------------------------------------------------------
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+SDK_ERRORS: list[tuple[Exception, type[Exception]]] = [
+    (sdk.ServiceBusServerBusyError(), ServerBusyError),
+    (sdk.OperationTimeoutError(), OperationTimeoutError),
+    (sdk.ServiceBusConnectionError(message="gone"), MessagingCommunicationError),
+    (sdk.ServiceBusCommunicationError(), MessagingCommunicationError),
+    (sdk.ServiceBusQuotaExceededError(), QuotaExceededError),
+    (sdk.ServiceBusAuthenticationError(), UnauthorizedAccessError),
+    (sdk.ServiceBusAuthorizationError(), UnauthorizedAccessError),
+    (ClientAuthenticationError("no token"), UnauthorizedAccessError),
+    (sdk.MessagingEntityNotFoundError(), MessagingEntityNotFoundError),
+    (sdk.MessagingEntityDisabledError(), errors.MessagingEntityDisabledError),
+    (sdk.MessageSizeExceededError(), errors.MessageSizeExceededError),
+    (sdk.ServiceBusError("x amqp:not-allowed"), errors.InvalidOperationError),
+    (sdk.ServiceBusError("x amqp:internal-error"), MessagingError),
+    (sdk.ServiceBusError("x"), MessagingError),
+    (ConnectionResetError(), MessagingCommunicationError),
+    (ValueError("x"), UsageError),
+    (
+        caused(sdk.ServiceBusConnectionError(message="gone"), socket.gaierror(socket.EAI_NONAME, "no")),
+        errors.HostNotFoundError,
+    ),
+    (
+        caused(sdk.ServiceBusConnectionError(message="gone"), socket.gaierror(socket.EAI_AGAIN, "later")),
+        MessagingCommunicationError,
+    ),
+]
+
+
+@mission("M17", "M22")
+@pytest.mark.parametrize("error, kind", SDK_ERRORS, ids=lambda given: getattr(given, "__name__", repr(given)))
+@pytest.mark.parametrize("rule", FailoverRule)
+def test_an_error_of_the_sdk_is_judged_as_the_same_error_of_the_client(
+    error: Exception, kind: type[Exception], rule: FailoverRule
+) -> None:
+    same = azure_judging.translated(error)
+    assert type(same) is kind
+    assert azure_judging.judge_primary(error, rule) is judge_primary(same, rule)
+
+
+@mission("M22")
+@pytest.mark.parametrize("rule", FailoverRule)
+def test_a_certificate_that_the_sdk_does_not_trust_never_leads_to_a_failover(rule: FailoverRule) -> None:
+    # What the SDK raises, with the system's error as the cause of a cause.
+    untrusted = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    untrusted.verify_message = "unable to get local issuer certificate"
+    error = caused(sdk.ServiceBusConnectionError(message="gone"), caused(RuntimeError("in between"), untrusted))
+    assert isinstance(azure_judging.translated(error), CertificateNotTrustedError)
+    assert azure_judging.judge_primary(error, rule) is Judgement.REFUSED
+
+
+# --- the options, and the page --------------------------------------------------------------------------------------
+
+
+async def test_the_rule_is_an_option_of_both_clients(pair: PairUnderTest) -> None:
+    assert pair.options().failover_rule is FailoverRule.AVAILABILITY
+    assert PairedServiceBusOptions().failover_rule is FailoverRule.AVAILABILITY
+    chosen = SendAvailabilityPairedNamespaceOptions(pair.manager, pair.secondary, failover_rule=FailoverRule.DOCUMENTED)
+    assert chosen.failover_rule is FailoverRule.DOCUMENTED
+    assert PairedServiceBusOptions(failover_rule=FailoverRule.DOCUMENTED).failover_rule is FailoverRule.DOCUMENTED
+
+
+@pytest.mark.parametrize("make", [PairedServiceBusOptions, None], ids=["sdk", "client"])
+async def test_a_rule_that_does_not_exist_is_refused(pair: PairUnderTest, make: Callable[..., object] | None) -> None:
+    with pytest.raises(ConfigurationError, match=r"failover_rule is 'always'.*'availability', 'documented'"):
+        (make or pair.options)(failover_rule="always")
+
+
+def test_the_page_has_the_table_that_the_code_makes() -> None:
+    table = failover_table()
+    assert table in REFERENCE.read_text()
+    for kind in KINDS:
+        assert f"| `{kind.__name__}`" in table
