@@ -196,7 +196,9 @@ def test_a_syphon_that_is_killed_loses_nothing_and_one_that_is_stopped_ends_well
         wait_until(lambda: not depth(brokers, "killed"), "the backlog is empty")
         process.send_signal(signal.SIGTERM)
         output, errors = process.communicate(timeout=PATIENCE_S)
-        assert (process.returncode, errors) == (0, "")
+        assert process.returncode == 0
+        # Other tests pair the same primary under other names.
+        assert all(line.startswith("note: this primary also has backlog queues") for line in errors.splitlines())
         assert output.startswith("moved ")
     primary, _ = brokers
     received: set[str] = set()

@@ -122,13 +122,15 @@ async def test_a_primary_that_accepts_connections_and_says_nothing_is_an_outage(
 
 
 @mission("M16", "M19")
-async def test_a_primary_that_does_not_answer_for_keys_is_an_outage_of_a_known_namespace(pair: PairUnderTest) -> None:
-    before = backlog_names(pair)
-    inject(pair.primary_broker, "timeout", include_authentication=True)
+async def test_a_primary_that_does_not_answer_for_keys_is_an_outage_of_a_known_namespace(
+    mortal_pair: PairUnderTest,
+) -> None:
+    before = backlog_names(mortal_pair)
+    inject(mortal_pair.primary_broker, "timeout", include_authentication=True)
     settings = MessagingFactorySettings(operation_timeout=timedelta(seconds=3))
-    pair.primary = MessagingFactory.create(pair.primary.address, KEY, settings)
-    await pair.pair(primary_namespace=None)
-    (name,) = backlog_names(pair) - before
+    mortal_pair.primary = MessagingFactory.create(mortal_pair.primary.address, KEY, settings)
+    await mortal_pair.pair(primary_namespace=None)
+    (name,) = backlog_names(mortal_pair) - before
     assert name.startswith("sbemulatorns-"), "it has said who it is"
 
 
