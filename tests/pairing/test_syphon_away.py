@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tandem.client import BrokeredMessage, MessagingFactory, QueueClient
+from tandem.client import BrokeredMessage, MessagingFactory, MessagingFactorySettings, QueueClient, Waiting
 from tandem.client.receiver import MessageReceiver
 from tandem.drill.metered import Metered, read_metered
 from tandem.pairing import Syphon
@@ -22,13 +22,13 @@ from tandem.pairing.rewriting import rewrite
 from tandem.pairing.syphon import BATCH
 from tandem.testing import Broker
 from tests.markers import mission
-from tests.pairing.hurry import PairUnderTest, heal, inject
+from tests.pairing.hurry import SPEED, PairUnderTest, heal, inject
 from tests.patience import until
 
 # The least that a backlog queue of somebody else's making has.
 MAX_DELIVERY_COUNT = 2
 # Milliseconds. Short enough to see many of them end, and long enough for a send and its completion.
-SHORT_LOCK_MS = 2_000
+SHORT_LOCK_MS = 5_000
 # Far longer than any test.
 LONG_LOCK_MS = 300_000
 
@@ -65,6 +65,20 @@ class Stage:
     def arrived(self, entity: str) -> int:
         return int(self.primary.queue(entity)["active_message_count"])
 
+    def check_arrived(self, entity: str, count: int) -> None:
+        """Each message once, but for sends and completions that a busy machine did not answer in time."""
+        assert count <= self.arrived(entity) <= count + self.syphon.unanswered_count
+
+    def check_charges(self, count: int) -> None:
+        """One receive for each of so many messages, and one more, with a settlement, for each that was released."""
+        metered, syphon = self.metered(), self.syphon
+        least = count + syphon.released_count
+        assert metered.count("send", "backlog") == count
+        assert least <= metered.count("receive") <= least + syphon.unanswered_count
+        assert metered.count("abandon") == syphon.released_count
+        assert metered.count("peek") == syphon.peek_count
+        assert metered.count("empty-receive") == syphon.empty_poll_count
+
     async def start_polling(self) -> None:
         """Start the syphon, and return when it has reached the primary and waits for messages."""
         self.syphon.start()
@@ -88,6 +102,13 @@ class Stage:
         metered = read_metered(self.secondary)
         prefix = self.pair.namespace + "/"
         return Metered(Counter({key: count for key, count in metered.counts.items() if key[0].startswith(prefix)}))
+
+
+class Restless(Waiting):
+    """Pauses are a fiftieth as long. Operations have all their time: the machine may be busy."""
+
+    async def sleep(self, delay_s: float) -> None:
+        await asyncio.sleep(delay_s / SPEED)
 
 
 @pytest.fixture
@@ -123,13 +144,16 @@ def make_stage(pair: PairUnderTest, monkeypatch: pytest.MonkeyPatch, queues: int
 
 @pytest_asyncio.fixture
 async def stage(
-    mortal_pair: PairUnderTest, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    mortal: Broker, secondary: Broker, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> AsyncIterator[Stage]:
     """By default with two backlog queues and short locks."""
     chosen: dict[str, Any] = {"queues": 2, "lock_ms": SHORT_LOCK_MS, **getattr(request, "param", {})}
-    stage = make_stage(mortal_pair, monkeypatch, **chosen)
+    pair = PairUnderTest(mortal, secondary, MessagingFactorySettings(waiting=Restless()))
+    stage = make_stage(pair, monkeypatch, **chosen)
     yield stage
     await stage.syphon.close()
+    await pair.close()
+    await until(lambda: asyncio.all_tasks() == {asyncio.current_task()}, "no task outlives the syphon")
 
 
 with_long_locks = pytest.mark.parametrize("stage", [{"lock_ms": LONG_LOCK_MS}], indirect=True, ids=["long-locks"])
@@ -144,18 +168,12 @@ async def test_while_the_namespace_is_away_no_message_is_received_more_than_once
         await stage.put(150, "one", queue)
     await until(lambda: stage.syphon.released_count > 0, "the locks of what it had in hand are about to end")
     await stage.until_probed(5)
-    in_flight = stage.syphon.released_count
     stage.primary.start()
     await stage.until_drained()
-    assert stage.arrived("one") == 300
-    metered = stage.metered()
-    assert in_flight <= 2 * BATCH
-    assert metered.count("send", "backlog") == 300
-    assert metered.count("receive") == 300 + in_flight
-    assert metered.count("abandon") == in_flight
-    assert metered.count("peek") == 0
-    assert metered.count("empty-receive") == stage.syphon.empty_poll_count
-    assert metered.count("complete") == 300
+    stage.check_arrived("one", 300)
+    stage.check_charges(300)
+    assert stage.syphon.released_count <= 2 * BATCH
+    assert stage.count("dead_letter_message_count") == 0
 
 
 @mission("M26", "M29")
@@ -168,7 +186,8 @@ async def test_a_syphon_that_is_started_in_the_middle_of_an_outage_receives_noth
     assert (metered.count("receive"), metered.count("empty-receive"), metered.count("peek")) == (0, 0, 0)
     stage.primary.start()
     await stage.until_drained()
-    assert stage.metered().count("receive") == stage.arrived("one") == 120
+    stage.check_arrived("one", 120)
+    stage.check_charges(120)
 
 
 @mission("M26", "M29")
@@ -180,9 +199,9 @@ async def test_messages_in_hand_are_sent_when_the_primary_returns_and_not_receiv
     await stage.until_probed(3)
     stage.primary.start()
     await stage.until_drained()
-    metered = stage.metered()
-    assert stage.arrived("one") == 50
-    assert (metered.count("receive"), metered.count("abandon")) == (50, 0)
+    stage.check_arrived("one", 50)
+    stage.check_charges(50)
+    assert stage.syphon.released_count == 0
 
 
 @mission("M26", "M29")
@@ -201,16 +220,11 @@ async def test_one_entity_that_is_away_burns_no_receives_and_holds_up_no_other(s
     await until(lambda: stage.arrived("three") == 1, "the third entity gets its message")
     heal(stage.primary)
     await stage.until_drained()
-    assert stage.arrived("one") == 150
-    assert stage.count("dead_letter_message_count") == 0
-    metered = stage.metered()
-    released = stage.syphon.released_count
+    stage.check_arrived("one", 150)
+    stage.check_charges(152)
     # Each of the 150 once more for the message of the third entity, and once more when its own was back.
-    assert released <= 2 * 150
-    assert metered.count("receive") == 152 + released
-    assert metered.count("abandon") == released
-    assert metered.count("peek") == stage.syphon.peek_count
-    assert metered.count("empty-receive") == stage.syphon.empty_poll_count
+    assert stage.syphon.released_count <= 2 * 150
+    assert stage.count("dead_letter_message_count") == 0
 
 
 @mission("M26", "M29")
@@ -226,8 +240,8 @@ async def test_a_namespace_that_answers_every_send_with_an_error_is_received_for
     assert stage.metered().count("receive") == 2 * BATCH
     heal(stage.primary)
     await stage.until_drained()
-    assert stage.arrived("one") == 500
-    assert stage.metered().count("receive") == 500 + 2 * BATCH
+    stage.check_arrived("one", 500)
+    stage.check_charges(500)
 
 
 @mission("M26")
@@ -245,7 +259,8 @@ async def test_delivery_counts_stay_however_long_the_outage_is(stage: Stage) -> 
         assert {message.delivery_count for message in await receiver.peek(10)} == {0}
     heal(stage.primary)
     await stage.until_drained()
-    assert [stage.arrived(entity) for entity in ENTITIES] == [1, 1, 1]
+    for entity in ENTITIES:
+        stage.check_arrived(entity, 1)
     assert stage.count("dead_letter_message_count") == 0
 
 
@@ -262,7 +277,7 @@ async def test_a_long_poll_ends_when_the_namespace_is_known_to_be_away(stage: St
     assert stage.metered().count("receive") == 1
     stage.primary.start()
     await stage.until_drained()
-    assert stage.arrived("one") == 6
+    stage.check_arrived("one", 6)
 
 
 @mission("M26")
@@ -292,4 +307,6 @@ async def test_two_syphons_on_one_backlog_move_each_message_once_after_an_outage
     stage.primary.start()
     await asyncio.gather(stage.until_drained(), until(lambda: stage.count("message_count") == 0, "all is moved"))
     await other.close()
-    assert stage.arrived("one") == stage.syphon.moved_count + other.moved_count == 200
+    moved = stage.syphon.moved_count + other.moved_count
+    unanswered = stage.syphon.unanswered_count + other.unanswered_count
+    assert 200 <= moved <= stage.arrived("one") <= 200 + unanswered
