@@ -75,6 +75,8 @@ def test_check_finds_out_whether_a_pair_would_work(brokers: tuple[Broker, Broker
         "secondary: can be reached, with the right Manage",
         "backlog queue 0",
         "backlog queue 1",
+        "backlog queues: the largest message",
+        "backlog queues: room for an outage",
     ]
     _, secondary = brokers
     assert not [queue for queue in secondary.queues() if queue["name"].startswith("checked")], "nothing is changed"
@@ -88,6 +90,55 @@ def test_check_finds_out_whether_a_pair_would_work(brokers: tuple[Broker, Broker
     assert not details["backlog queue 1"][0]
     assert details["secondary: the right Send"][0]
     assert details["secondary: the right Listen (for a syphon)"][0]
+
+
+def finding(brokers: tuple[Broker, Broker], what: str, *arguments: str) -> dict[str, Any]:
+    done = run(brokers, "pair", "check", *arguments, "--json")
+    found = json.loads(done.stdout)
+    assert done.returncode == (0 if found["is_ok"] else 1)
+    (one,) = [one for one in found["findings"] if one["what"] == f"backlog queues: {what}"]
+    assert isinstance(one, dict)
+    return one
+
+
+@mission("M20", "M29")
+def test_check_says_how_long_an_outage_the_queues_as_they_are_absorb(brokers: tuple[Broker, Broker]) -> None:
+    _, secondary = brokers
+    secondary.create_queue("absorbing/x-servicebus-transfer/0", max_size_in_megabytes=1_024)
+    given = ("--primary-namespace", "absorbing", "--backlog-queues", "2")
+    room = finding(brokers, "room for an outage", *given)
+    assert (room["is_ok"], room["figures"]) == (True, None)
+    assert room["detail"].startswith("2 backlog queues have 6,144 MB free; --rate says")
+    demand = (*given, "--rate", "500", "--message-bytes", "896", "--outage")
+    # 6 GB hold 6,291,456 messages of 896 bytes with the 128 that rewriting adds.
+    enough = finding(brokers, "room for an outage", *demand, "3h")
+    assert enough["is_ok"]
+    assert "absorb an outage of 3h29m42s (6,291,456 messages)" in enough["detail"]
+    assert enough["figures"]["backlog_queues_needed"] == 2
+    short = finding(brokers, "room for an outage", *demand, "4h")
+    assert not short["is_ok"]
+    assert "An outage of 4h brings 7,200,000 messages and needs 3 backlog queues." in short["detail"]
+
+
+@mission("M24")
+def test_check_fails_on_backlog_queues_that_take_smaller_messages_than_the_primary(
+    brokers: tuple[Broker, Broker],
+) -> None:
+    primary, secondary = brokers
+    primary.create_topic("films", max_message_size_in_kilobytes=4_096)
+    given = ("--primary-namespace", "sized", "--backlog-queues", "2")
+    try:
+        assert finding(brokers, "the largest message", *given)["is_ok"], "pairing creates queues that are large enough"
+        path = "sized/x-servicebus-transfer/1"
+        secondary.create_queue(path)
+        small = finding(brokers, "the largest message", *given)
+        assert not small["is_ok"]
+        assert f"'films' of the primary takes messages of 4,096 KB and {path} only 256 KB" in small["detail"]
+        _, _, advice = small["detail"].partition("At the secondary: tandem ")
+        assert tandem_here(*advice.split(), connection_string=secondary.connection_string).returncode == 0
+        assert finding(brokers, "the largest message", *given)["is_ok"]
+    finally:
+        primary.delete_topic("films")
 
 
 def test_check_says_who_cannot_be_reached(brokers: tuple[Broker, Broker]) -> None:

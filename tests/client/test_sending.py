@@ -108,6 +108,31 @@ async def test_a_message_over_the_limit_is_refused_before_it_is_sent(factory: Me
     await client.send(BrokeredMessage(b"x" * 261_000))
 
 
+@mission("M24")
+async def test_a_batch_with_a_message_that_is_too_large_is_not_sent_in_part(
+    factory: MessagingFactory, broker: Broker, queue: str
+) -> None:
+    client = factory.create_queue_client(queue)
+    # The first four need two transfers: the fifth is found to be too large before the first of them.
+    batch = [BrokeredMessage(bytes(size)) for size in (100_000, 100_000, 100_000, 100_000, 262_144)]
+    with pytest.raises(MessageSizeExceededError, match=f"'{queue}' takes at most 262,144"):
+        await client.send_batch(batch)
+    assert broker.queue(queue)["message_count"] == 0
+    await client.send_batch(batch[:4])
+    assert broker.queue(queue)["message_count"] == 4
+
+
+@mission("M24")
+async def test_a_message_of_the_largest_size_may_be_one_of_a_batch(
+    factory: MessagingFactory, broker: Broker, queue: str
+) -> None:
+    largest = BrokeredMessage(b"")
+    largest.body = bytes(262_144 - largest.size - 3)
+    assert largest.size == 262_144
+    await factory.create_queue_client(queue).send_batch([BrokeredMessage("small"), largest, BrokeredMessage("small")])
+    assert broker.queue(queue)["message_count"] == 3
+
+
 async def test_a_scheduled_message_can_be_seen_and_taken_back(factory: MessagingFactory, queue: str) -> None:
     client = factory.create_queue_client(queue)
     tomorrow = datetime.now(UTC) + timedelta(days=1)

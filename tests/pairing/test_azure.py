@@ -27,7 +27,7 @@ from tandem.errors import ConfigurationError
 from tandem.pairing import FailoverState, PairingEvent
 from tandem.pairing.azure import PairedServiceBusClient, PairedServiceBusOptions, SyphonRunner, aio
 from tandem.pairing.azure.judging import judge_primary
-from tandem.pairing.azure.messages import SdkMessage, fitting_portion, rewrite, single_messages
+from tandem.pairing.azure.messages import DivertedMessages, SdkMessage, rewrite, single_messages
 from tandem.pairing.detour import Judgement
 from tandem.testing import Broker
 from tandem.testing.chaos import ChaosProxy
@@ -302,21 +302,69 @@ def test_messages_of_every_kind_are_rewritten_alike() -> None:
 @mission("M24")
 def test_what_does_not_fit_one_batch_is_left_for_the_next() -> None:
     messages = [ServiceBusMessage(bytes(100_000)) for _ in range(5)]
-    assert len(fitting_portion(messages, "orders")) == 2
-    assert len(fitting_portion([ServiceBusMessage(bytes(300_000))], "orders")) == 1
+    diverted = DivertedMessages(messages, "orders")
+    assert [len(diverted.portion(left, None, "backlog")) for left in (5, 3, 1)] == [2, 2, 1]
+    assert len(DivertedMessages([ServiceBusMessage(bytes(300_000))], "orders").portion(1, None, "backlog")) == 1
+
+
+def small_backlog(secondary: Broker, name: str) -> str:
+    """Make a backlog queue that takes messages of 256 KB, as those of an older pair do; return its path."""
+    path = f"pair-{name}/x-servicebus-transfer/0"
+    secondary.create_queue(path, max_message_size_in_kilobytes=256)
+    return path
 
 
 @mission("M24")
-async def test_a_message_too_large_for_the_detour_is_a_clear_error(
-    drive: DriveFactory, primary: Broker, queue: str
+async def test_a_large_message_takes_the_detour_alone_and_in_a_batch(
+    drive: DriveFactory, primary: Broker, secondary: Broker, name: str
 ) -> None:
+    primary.create_queue(name, max_message_size_in_kilobytes=2_048)
     async with drive() as driven:
+        sender = driven.client.get_queue_sender(name)
+        before = await driven.call(sender.create_message_batch)
+        inject(primary, "refuse-sends", name, error="internal-error")
+        await driven.call(sender.send_messages, ServiceBusMessage(bytes(1_000_000)))
+        await driven.call(sender.send_messages, [ServiceBusMessage(bytes(size)) for size in (10, 600_000, 10, 900_000)])
+        during = await driven.call(sender.create_message_batch)
+        assert during.max_size_in_bytes == before.max_size_in_bytes, "an outage takes nothing away from a program"
+        during.add_message(ServiceBusMessage(bytes(1_500_000)))
+        await driven.call(sender.send_messages, during)
+        assert backlog_counts(secondary, name) == 6
+
+
+@mission("M24")
+async def test_a_message_too_large_for_the_detour_is_an_error_that_names_the_queue(
+    drive: DriveFactory, primary: Broker, secondary: Broker, queue: str
+) -> None:
+    backlog = small_backlog(secondary, queue)
+    async with drive(backlog_queue_count=1) as driven:
         sender = driven.client.get_queue_sender(queue)
         message = ServiceBusMessage(bytes(262_144 - 80))
         await driven.call(sender.send_messages, message)
         inject(primary, "refuse-sends", queue, error="internal-error")
-        with pytest.raises(MessageSizeExceededError):
+        with pytest.raises(MessageSizeExceededError, match="too large for the detour") as raised:
             await driven.call(sender.send_messages, message)
+        assert f"'{queue}' cannot be sent to" in str(raised.value)
+        assert f"'{backlog}'" in str(raised.value)
+
+
+@mission("M24")
+async def test_messages_of_which_one_is_too_large_for_the_detour_are_not_sent_in_part(
+    drive: DriveFactory, primary: Broker, secondary: Broker, name: str
+) -> None:
+    primary.create_queue(name, max_message_size_in_kilobytes=2_048)
+    backlog = small_backlog(secondary, name)
+    async with drive(backlog_queue_count=1) as driven:
+        sender = driven.client.get_queue_sender(name)
+        inject(primary, "refuse-sends", name, error="internal-error")
+        # The first four fill a transfer and begin another; the last one fits the primary, and not the detour.
+        messages = [ServiceBusMessage(bytes(size)) for size in (100_000, 100_000, 100_000, 100_000, 300_000)]
+        with pytest.raises(MessageSizeExceededError, match="too large for the detour") as raised:
+            await driven.call(sender.send_messages, messages)
+        assert f"'{backlog}' takes at most 262,144" in str(raised.value)
+        assert backlog_counts(secondary, name) == 0
+        await driven.call(sender.send_messages, messages[:4])
+        assert backlog_counts(secondary, name) == 4
 
 
 def test_a_batch_of_somebody_else_is_refused() -> None:

@@ -6,6 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import RawTestServer
 
 from tandem.client import (
     NEVER,
@@ -20,9 +22,10 @@ from tandem.client import (
     UnauthorizedAccessError,
     sync,
 )
+from tandem.client.atom import ATOM, SERVICE_BUS
 from tandem.errors import ConfigurationError, StateError
 from tandem.pairing import PairedNamespaceOptions, SendAvailabilityPairedNamespaceOptions
-from tandem.pairing.backlog import backlog_queue_path, primary_namespace_name
+from tandem.pairing.backlog import backlog_queue_path, ensure_backlog_queues, primary_namespace_name
 from tandem.testing import Broker
 from tests.markers import mission
 from tests.pairing.hurry import PairUnderTest
@@ -94,10 +97,61 @@ async def test_when_it_returns_the_backlog_queues_are_there_as_they_should_be(pa
             lock_duration=timedelta(minutes=1),
             dead_lettering_on_message_expiration=True,
             enable_batched_operations=True,
-            max_message_size_in_kilobytes=found[0].max_message_size_in_kilobytes,
+            # The largest that the secondary permits: a rewritten message is larger than the one that was sent.
+            max_message_size_in_kilobytes=102_400,
         )
         for index in range(4)
     ]
+
+
+class Cloud:
+    """The management API of the cloud service, as far as pairing uses it: one tier, and the queues that were made."""
+
+    def __init__(self, namespace_info: str | None) -> None:
+        self._namespace_info = namespace_info
+        self.created: dict[str, bytes] = {}
+
+    async def __call__(self, request: web.BaseRequest) -> web.Response:
+        path = request.path.lstrip("/")
+        if request.method == "PUT":
+            self.created[path] = await request.read()
+        if path == "$namespaceinfo" and self._namespace_info is not None:
+            return self._entry(f'<NamespaceInfo xmlns="{SERVICE_BUS}">{self._namespace_info}</NamespaceInfo>')
+        if path not in self.created:
+            return web.Response(status=404)
+        return self._entry(f'<QueueDescription xmlns="{SERVICE_BUS}"></QueueDescription>')
+
+    def _entry(self, content: str) -> web.Response:
+        text = f'<entry xmlns="{ATOM}"><title>x</title><content type="application/xml">{content}</content></entry>'
+        return web.Response(text=text, content_type="application/atom+xml")
+
+
+@mission("M21", "M24")
+@pytest.mark.parametrize(
+    "namespace_info, written",
+    [
+        ("<MessagingSKU>Standard</MessagingSKU>", None),
+        ("<MessagingSKU>Premium</MessagingSKU>", b"MaxMessageSizeInKilobytes>102400<"),
+        (
+            "<MaxMessageSizeInKilobytes>2048</MaxMessageSizeInKilobytes><MessagingSKU>Standard</MessagingSKU>",
+            b"MaxMessageSizeInKilobytes>2048<",
+        ),
+        (None, None),
+    ],
+    ids=["standard tier", "premium tier", "tandem", "a service that does not describe itself"],
+)
+async def test_only_a_secondary_that_offers_large_messages_is_asked_for_them(
+    namespace_info: str | None, written: bytes | None
+) -> None:
+    cloud = Cloud(namespace_info)
+    async with RawTestServer(cloud) as server:
+        provider = TokenProvider.create_shared_access_signature("Root", "key")
+        manager = NamespaceManager(f"amqp://127.0.0.1:{server.port}", provider)
+        assert await ensure_backlog_queues(manager, "shop", 2) == 2
+    assert set(cloud.created) == {"shop/x-servicebus-transfer/0", "shop/x-servicebus-transfer/1"}
+    for description in cloud.created.values():
+        assert (b"MaxMessageSizeInKilobytes" in description) == (written is not None)
+        assert (written or b"") in description
 
 
 @mission("M21")
@@ -154,7 +208,7 @@ async def test_a_secondary_that_is_away_is_raised(pair: PairUnderTest) -> None:
 @mission("M19")
 async def test_a_backlog_queue_that_cannot_be_made_is_raised(pair: PairUnderTest) -> None:
     pair.secondary_broker.create_topic(backlog_queue_path(pair.namespace, 0))
-    with pytest.raises(ConfigurationError, match="exists and is no queue"):
+    with pytest.raises(ConfigurationError, match="exists and is not a queue"):
         await pair.pair()
 
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from tandem.cli.capacity import MessageBytes, MessageRate, parse_rate, parse_seconds
 from tandem.cli.entities import broker_of
 from tandem.cli.options import AsJson, Connection
 from tandem.cli.output import neutral, print_json, print_table
+from tandem.cli.pair_backlog import Backlog, Demand
 
 if TYPE_CHECKING:
     from tandem.client import MessagingFactorySettings, NamespaceManager, QueueDescription
@@ -86,6 +88,8 @@ class Finding:
     what: str
     is_ok: bool
     detail: str
+    # For programs, where the detail has numbers.
+    figures: dict[str, Any] | None = None
 
 
 @app.command("check")
@@ -93,19 +97,29 @@ def check_pair(
     secondary: Secondary,
     backlog_queues: BacklogQueues = 10,
     primary_namespace: PrimaryNamespace = None,
+    rate: MessageRate = None,
+    message_bytes: MessageBytes = 1_024,
+    outage: Annotated[
+        str,
+        typer.Option(metavar="TIME", help="With --rate: the outage that the backlog queues have to absorb."),
+    ] = "0s",
     connection_string: Connection = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look whether a pair would work: both namespaces, the rights, and the backlog queues. Nothing is changed.
+    """Check whether a pair would work: both namespaces, the rights, and the backlog queues. Nothing is changed.
+
+    With --rate it says how long an outage the backlog queues absorb, and with --outage how many of them that needs.
 
     \b
     Examples:
       tandem pair check --secondary "$SECONDARY"
+      tandem pair check --secondary "$SECONDARY" --rate 500 --message-bytes 4096 --outage 8h
       tandem pair check --connection-string "$PRIMARY" --secondary "$SECONDARY" --backlog-queues 5 --json
     """
     primary = primary_string(connection_string)
     name = name_of(primary, primary_namespace)
-    findings = asyncio.run(_check(primary, secondary, name, backlog_queues))
+    demand = Demand(parse_rate(rate), message_bytes, parse_seconds(outage, "--outage", allow_zero=True))
+    findings = asyncio.run(_check(primary, secondary, name, backlog_queues, demand))
     is_ok = all(finding.is_ok for finding in findings)
     if as_json:
         print_json({"is_ok": is_ok, "primary_namespace": name, "findings": [asdict(one) for one in findings]})
@@ -116,7 +130,7 @@ def check_pair(
         raise typer.Exit(1)
 
 
-async def _check(primary: str, secondary: str, name: str, count: int) -> list[Finding]:
+async def _check(primary: str, secondary: str, name: str, count: int, demand: Demand) -> list[Finding]:
     from tandem.client import MessagingFactory, NamespaceManager
     from tandem.pairing.backlog import backlog_queue_path
 
@@ -135,6 +149,9 @@ async def _check(primary: str, secondary: str, name: str, count: int) -> list[Fi
     found = {queue.path.lower(): queue for queue in await manager.get_queues()}
     existing = [path for path in paths if path.lower() in found]
     findings += [_judge_queue(path, found.get(path.lower())) for path in paths]
+    findings += await _judge_backlog(
+        {path: found.get(path.lower()) for path in paths}, primary_manager, manager, demand
+    )
     if existing:
         async with MessagingFactory.from_connection_string(secondary, settings) as factory:
             sender, receiver = factory.create_message_sender(existing[0]), factory.create_message_receiver(existing[0])
@@ -143,6 +160,20 @@ async def _check(primary: str, secondary: str, name: str, count: int) -> list[Fi
                 await _look("secondary: the right Listen (for a syphon)", _described(receiver.peek(), existing[0]))
             )
     return findings
+
+
+async def _judge_backlog(
+    queues: Mapping[str, QueueDescription | None],
+    primary: NamespaceManager,
+    secondary: NamespaceManager,
+    demand: Demand,
+) -> list[Finding]:
+    backlog = Backlog(queues, await secondary.max_message_size_in_kilobytes())
+    size, room = await backlog.judge_message_size(primary), backlog.judge_room(demand)
+    return [
+        Finding("backlog queues: the largest message", size.is_ok, size.detail),
+        Finding("backlog queues: room for an outage", room.is_ok, room.detail, room.figures),
+    ]
 
 
 async def _look(what: str, attempt: Awaitable[str]) -> Finding:

@@ -80,6 +80,9 @@ class Settler(Protocol):
         """Hold the message for another lock duration."""
 
 
+_EMPTY_HEADER: Final = Header()
+
+
 class BrokeredMessage:
     """A message.
 
@@ -462,18 +465,24 @@ class BrokeredMessage:
 
     # --- on the wire ----------------------------------------------------------------------------------------
 
+    @property
+    def _written_header(self) -> Header | None:
+        """The header, unless nothing is set in it: a message that is sent again is no larger than it was."""
+        header = self._header if self._source is None else self._head
+        return None if header == _EMPTY_HEADER else header
+
     def to_payload(self) -> bytes:
         """The message encoded. For the inside of this library."""
         if self._body is not None:
             return encode_message(
-                header=self._header if self._source is None else self._head,
+                header=self._written_header,
                 message_annotations=self._marks,
                 properties=self._bare,
                 application_properties=_encodable(self.properties),
                 data=self._body,
             )
         head = encode_message(
-            header=self._head,
+            header=self._written_header,
             message_annotations=self._marks,
             properties=self._bare,
             application_properties=_encodable(self.properties),

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 from tandem.client.descriptions import NEVER, QueueDescription
 from tandem.client.errors import MessagingEntityAlreadyExistsError, MessagingError
 from tandem.client.namespace_manager import NamespaceManager
 from tandem.client.service_address import ServiceAddress
+from tandem.cost.backlog_capacity import BACKLOG_QUEUE_MEGABYTES
 from tandem.errors import ConfigurationError
 
 __all__ = [
+    "BACKLOG_BATCH_BYTES",
     "MAX_BACKLOG_QUEUES",
     "backlog_queue_description",
     "backlog_queue_path",
+    "detour_size_text",
     "ensure_backlog_queues",
     "primary_namespace_name",
 ]
@@ -22,15 +26,20 @@ __all__ = [
 # Queues. More than that spread nothing further, and each costs a long poll for ever.
 MAX_BACKLOG_QUEUES: Final = 1_000
 
+# Bytes. What messages share one transfer to a backlog queue; a message that is larger travels alone. Every tier takes
+# that much, and a transfer of that size is soon answered however large a message the queue would take.
+BACKLOG_BATCH_BYTES: Final = 262_144
+
 _TRANSFER: Final = "x-servicebus-transfer"
 
 # Hosts whose first label is the name of the namespace: the cloud service's in each of its clouds, and Tandem's own.
 _NAMED_HOSTS: Final = (".servicebus.", ".localhost")
 
-_MAX_SIZE_MEGABYTES: Final = 5_120
 # "For ever": a message that is on its way is never given up because of the number of tries.
 _MAX_DELIVERY_COUNT: Final = 2_147_483_647
 _LOCK_DURATION: Final = timedelta(minutes=1)
+
+Result = TypeVar("Result")
 
 
 def primary_namespace_name(address: str) -> str:
@@ -51,17 +60,30 @@ def backlog_queue_path(primary_namespace: str, index: int) -> str:
     return f"{primary_namespace}/{_TRANSFER}/{index}"
 
 
-def backlog_queue_description(path: str) -> QueueDescription:
-    """How a backlog queue is made. All that is not said here is as the service has it by default."""
+def backlog_queue_description(path: str, max_message_size_in_kilobytes: int | None = None) -> QueueDescription:
+    """Return the description that a backlog queue is created with. Properties not named here have their defaults.
+
+    A backlog queue takes messages of every entity of the primary, rewritten and so a little larger. It therefore gets
+    the largest message size that the secondary permits, where the secondary offers that choice.
+    """
     return QueueDescription(
         path,
-        max_size_in_megabytes=_MAX_SIZE_MEGABYTES,
+        max_size_in_megabytes=BACKLOG_QUEUE_MEGABYTES,
         max_delivery_count=_MAX_DELIVERY_COUNT,
         default_message_time_to_live=NEVER,
         auto_delete_on_idle=NEVER,
         lock_duration=_LOCK_DURATION,
         dead_lettering_on_message_expiration=True,
         enable_batched_operations=True,
+        max_message_size_in_kilobytes=max_message_size_in_kilobytes,
+    )
+
+
+def detour_size_text(path: str, reason: str) -> str:
+    """Say that a message for an entity is too large for the detour, and what to do."""
+    return (
+        f"'{path}' cannot be sent to, and a message is too large for the detour, for which it is rewritten and grows: "
+        f"{reason}. Send smaller messages, or raise the largest message size of the backlog queue"
     )
 
 
@@ -70,24 +92,32 @@ async def ensure_backlog_queues(manager: NamespaceManager, primary_namespace: st
 
     One that exists is used as it is, also with other settings. Others are left alone, and nothing is ever deleted.
     """
-    for index in range(count):
-        path = backlog_queue_path(primary_namespace, index)
-        try:
-            await _ensure(manager, path)
-        except MessagingError as error:
-            error.add_note(f"while the backlog queue '{path}' was looked for or made at {manager.address}")
-            raise
+    paths = [backlog_queue_path(primary_namespace, index) for index in range(count)]
+    missing = [path for path in paths if not await _noted(manager, path, manager.queue_exists(path))]
+    if missing:
+        max_message_size_in_kilobytes = await manager.max_message_size_in_kilobytes()
+        for path in missing:
+            description = backlog_queue_description(path, max_message_size_in_kilobytes)
+            await _noted(manager, path, _make(manager, description))
     return count
 
 
-async def _ensure(manager: NamespaceManager, path: str) -> None:
-    if await manager.queue_exists(path):
-        return
+async def _noted(manager: NamespaceManager, path: str, attempt: Awaitable[Result]) -> Result:
+    """Await a request about a backlog queue; an error of it names that queue."""
     try:
-        await manager.create_queue(backlog_queue_description(path))
+        return await attempt
+    except MessagingError as error:
+        error.add_note(f"while the backlog queue '{path}' was looked for or made at {manager.address}")
+        raise
+
+
+async def _make(manager: NamespaceManager, description: QueueDescription) -> None:
+    try:
+        await manager.create_queue(description)
     except MessagingEntityAlreadyExistsError:
         # Another application that pairs the same namespaces made it in the meantime; or it is no queue.
-        if not await manager.queue_exists(path):
+        if not await manager.queue_exists(description.path):
             raise ConfigurationError(
-                f"'{path}' at {manager.address} exists and is no queue: backlog queues need its name; rename it"
+                f"'{description.path}' at {manager.address} exists and is not a queue: backlog queues need its name; "
+                "rename it"
             ) from None

@@ -12,7 +12,13 @@ from tandem.client.message import BrokeredMessage
 from tandem.client.messaging_factory import MessagingFactory
 from tandem.client.sender import MessageSender
 from tandem.errors import ConfigurationError, TandemError
-from tandem.pairing.backlog import backlog_queue_path, ensure_backlog_queues, primary_namespace_name
+from tandem.pairing.backlog import (
+    BACKLOG_BATCH_BYTES,
+    backlog_queue_path,
+    detour_size_text,
+    ensure_backlog_queues,
+    primary_namespace_name,
+)
 from tandem.pairing.closing import end_together
 from tandem.pairing.detour import (
     Judgement,
@@ -178,13 +184,20 @@ class SendAvailabilityPairedNamespace:
         send_direct: Callable[[Sequence[bytes], float], Awaitable[int]],
         tried: Tried | None = None,
     ) -> None:
+        # Each message is rewritten once, when the first of them takes the detour.
+        rewritten: list[bytes] = []
+
         async def perform(step: Step) -> Outcome:
             # That this factory was closed says nothing about the namespace.
             self._primary.require_open()
             if isinstance(step, SendToPrimary):
                 return await _tried(send_direct(step.messages, step.timeout_s), judge_primary)
             if isinstance(step, SendToBacklog):
-                return await _tried(self._send_to_backlog(sender.path, step), judge_backlog)
+                if len(rewritten) < len(step.messages):
+                    rewritten[:] = [_rewritten(payload, sender.path) for payload in step.messages]
+                # The messages of a step are always the last ones of those that were given.
+                left = rewritten[len(rewritten) - len(step.messages) :]
+                return await _tried(self._send_to_backlog(sender.path, step.index, left), judge_backlog)
             assert isinstance(step, Sleep)
             await self._waiting.sleep(step.delay_s)
             return Outcome()
@@ -216,15 +229,11 @@ class SendAvailabilityPairedNamespace:
             )
         return entity
 
-    async def _send_to_backlog(self, path: str, step: SendToBacklog[bytes]) -> int:
-        rewritten = [rewrite(BrokeredMessage.from_payload(payload), path).to_payload() for payload in step.messages]
+    async def _send_to_backlog(self, path: str, index: int, rewritten: Sequence[bytes]) -> int:
         try:
-            return await self._backlog[step.index].send_some(rewritten, _ATTEMPT_TIMEOUT_S)
+            return await self._backlog[index].send_some(rewritten, _ATTEMPT_TIMEOUT_S, BACKLOG_BATCH_BYTES)
         except MessageSizeExceededError as error:
-            raise MessageSizeExceededError(
-                f"'{path}' cannot be sent to, and the message is too large for the detour: what is kept of it for the "
-                f"way adds {max(map(len, rewritten)) - max(map(len, step.messages))} bytes. {error.description}"
-            ) from error
+            raise MessageSizeExceededError(detour_size_text(path, error.description)) from error
 
     # --- in the background ----------------------------------------------------------------------------------
 
@@ -257,6 +266,10 @@ class SendAvailabilityPairedNamespace:
             await follow(entity.watch(), perform)
         finally:
             await sender.close()
+
+
+def _rewritten(payload: bytes, path: str) -> bytes:
+    return rewrite(BrokeredMessage.from_payload(payload), path).to_payload()
 
 
 async def _tried(attempt: Awaitable[int], judge: Callable[[Exception], Judgement]) -> Outcome:

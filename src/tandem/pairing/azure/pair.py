@@ -52,7 +52,7 @@ MIN_TIMEOUT_S: Final = 0.001
 # Of the SDK's own, for clients that are made here: attempts are counted and repeated by the pair.
 RETRIES: Final = 0
 
-# Bytes. What a batch may have when no entity can be asked: what the smallest tier of the service takes.
+# Bytes. What a batch may have until its entity could be asked: what the smallest tier of the service takes.
 DEFAULT_BATCH_BYTES: Final = 262_144
 
 
