@@ -23,6 +23,7 @@ from tandem.client import (
 )
 from tandem.client.sender import split_by_size
 from tandem.errors import StateError
+from tandem.pairing.ping import make_ping
 from tandem.testing import Broker
 from tests.client.network import HOST
 from tests.markers import mission
@@ -131,6 +132,22 @@ async def test_a_message_of_the_largest_size_may_be_one_of_a_batch(
     assert largest.size == 262_144
     await factory.create_queue_client(queue).send_batch([BrokeredMessage("small"), largest, BrokeredMessage("small")])
     assert broker.queue(queue)["message_count"] == 3
+
+
+@mission("M25")
+async def test_a_ping_that_is_scheduled_has_no_sequence_number_and_others_keep_theirs(
+    factory: MessagingFactory, broker: Broker, queue: str
+) -> None:
+    sender = factory.create_message_sender(queue)
+    later = datetime.now(UTC) + timedelta(days=1)
+    assert await sender.schedule(make_ping(), later) == 0
+    messages = [BrokeredMessage("a"), make_ping(), BrokeredMessage("b")]
+    first, of_the_ping, second = await sender.schedule_batch(messages, later)
+    assert of_the_ping == 0
+    assert 0 < first < second
+    async with factory.transaction() as transaction:
+        assert await sender.schedule(make_ping(), later, transaction=transaction) == 0
+    assert broker.queue(queue)["scheduled_message_count"] == 2
 
 
 async def test_a_scheduled_message_can_be_seen_and_taken_back(factory: MessagingFactory, queue: str) -> None:

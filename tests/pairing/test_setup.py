@@ -25,6 +25,7 @@ from tandem.client import (
 from tandem.client.atom import ATOM, SERVICE_BUS
 from tandem.errors import ConfigurationError, StateError
 from tandem.pairing import PairedNamespaceOptions, SendAvailabilityPairedNamespaceOptions
+from tandem.pairing.azure import PairedServiceBusOptions
 from tandem.pairing.backlog import backlog_queue_path, ensure_backlog_queues, primary_namespace_name
 from tandem.testing import Broker
 from tests.markers import mission
@@ -53,6 +54,12 @@ async def test_the_defaults_are_those_of_the_service(pair: PairUnderTest) -> Non
         ({"failover_interval": timedelta(seconds=-1)}, "failover_interval is .* it must be from 0"),
         ({"failover_interval": timedelta(days=2)}, "failover_interval is 2 days"),
         ({"ping_primary_interval": timedelta(0)}, "ping_primary_interval is 0:00:00; it must be longer than 0"),
+        ({"failover_interval": 10}, r"failover_interval is 10; .* such as timedelta\(seconds=10\)"),
+        ({"failover_interval": None}, r"failover_interval is None; it must be a timedelta"),
+        ({"ping_primary_interval": 0.5}, r"ping_primary_interval is 0.5; .* such as timedelta\(seconds=0.5\)"),
+        ({"backlog_queue_count": 2.5}, "backlog_queue_count is 2.5; it must be a whole number"),
+        ({"backlog_queue_count": True}, "backlog_queue_count is True; it must be a whole number"),
+        ({"backlog_queue_count": "10"}, "backlog_queue_count is '10'; it must be a whole number"),
     ],
 )
 async def test_what_cannot_be_is_refused_by_name_value_and_limit(
@@ -60,6 +67,8 @@ async def test_what_cannot_be_is_refused_by_name_value_and_limit(
 ) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
         pair.options(**chosen)
+    with pytest.raises(ConfigurationError, match=complaint):
+        PairedServiceBusOptions(**chosen)
 
 
 @mission("M20")
@@ -245,6 +254,8 @@ def test_a_program_without_asyncio_pairs_in_the_same_words(primary: Broker, seco
     ):
         manager = sync.NamespaceManager.from_connection_string(secondary.connection_string)
         options = SendAvailabilityPairedNamespaceOptions(manager, other, 1, primary_namespace="without-asyncio")
+        assert options.secondary_namespace_manager is manager, "it is of the kind that the program uses"
+        assert options.messaging_factory is other
         factory.pair_namespace(options)
         client = factory.create_queue_client(queue)
         client.send(sync.BrokeredMessage("hello"))
@@ -252,3 +263,15 @@ def test_a_program_without_asyncio_pairs_in_the_same_words(primary: Broker, seco
         assert message is not None
         assert message.body == b"hello"
         message.complete()
+
+
+async def test_a_closed_factory_of_a_pair_says_which_of_the_two_it_is(pair: PairUnderTest, queue: str) -> None:
+    await pair.pair(enable_syphon=False)
+    client = pair.primary.create_queue_client(queue)
+    await pair.close()
+    with pytest.raises(StateError, match=f"the factory for {pair.primary.address}, the primary of a pair, is closed"):
+        await client.send(BrokeredMessage("too late"))
+    with pytest.raises(
+        StateError, match=f"the factory for {pair.secondary.address}, the secondary of a pair, is closed"
+    ):
+        await pair.secondary.create_queue_client(queue).send(BrokeredMessage("too late"))

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -15,6 +16,7 @@ from tandem.cli.entities import broker_of
 from tandem.cli.options import AsJson, Connection
 from tandem.cli.output import neutral, print_json, print_table
 from tandem.cli.pair_backlog import Backlog, Demand
+from tandem.cli.pair_clients import age_text, last_heard_text, note_client, presence
 
 if TYPE_CHECKING:
     from tandem.client import MessagingFactorySettings, NamespaceManager, QueueDescription
@@ -245,7 +247,10 @@ def show_status(
     connection_string: Connection = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how much is in the backlog, and the state of each entity as paired clients have told it.
+    """Show the backlog, and the state of each entity as paired clients have reported it.
+
+    `last heard` says when a client reported last, and whether it was closed, or is gone: an entity that failed over is
+    pinged, and pings are reported.
 
     \b
     Examples:
@@ -254,7 +259,9 @@ def show_status(
     name = name_of(primary_string(connection_string), primary_namespace)
     queues, entities = asyncio.run(_status(secondary, name))
     if as_json:
-        print_json({"primary_namespace": name, "backlog_queues": queues, "entities": entities})
+        now = datetime.now(UTC)
+        clients = [{**one, "client_state": presence(one, now)} for one in entities]
+        print_json({"primary_namespace": name, "backlog_queues": queues, "entities": clients})
         return
     if queues:
         rows = [(one["path"], f"{one['active']:,}", f"{one['dead_lettered']:,}", f"{one['bytes']:,}") for one in queues]
@@ -263,11 +270,15 @@ def show_status(
         typer.echo(f"There are no backlog queues of {name}: nothing was paired yet.")
     if entities:
         typer.echo()
-        columns = ("entity", "state", "since", "client", "diverted", "syphoned")
+        now = datetime.now(UTC)
+        for one in entities:
+            one |= {"since": age_text(one["since"], now), "last heard": last_heard_text(one, now)}
+        columns = ("entity", "state", "since", "client", "last heard", "diverted", "syphoned")
         print_table(
             columns,
             [[neutral(str(one[column])) for column in columns] for one in entities],
             ("diverted", "syphoned"),
+            ("state", "since"),
         )
 
 
@@ -327,18 +338,24 @@ def _event(body: bytes) -> dict[str, Any] | None:
 
 
 def summarize(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The last state of each entity for each client, and how many messages went which way."""
+    """Return the last state of each entity for each client, when that was heard of, and how many messages it moved."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
+    clients: dict[str, dict[str, Any]] = {}
     for event in events:
         key = (event["entity"], str(event.get("client")))
+        kind = event.get("event")
+        note_client(clients.setdefault(key[1], {"ping_interval_s": None}), event)
+        if kind == "closed":
+            # It is about the client, and not about an entity.
+            continue
         one = found.setdefault(
             key,
             {"entity": key[0], "client": key[1], "state": "healthy", "since": "", "diverted": 0, "syphoned": 0},
         )
-        kind = event.get("event")
         if kind in _STATE_EVENTS:
             one["state"] = "healthy" if kind == "restored" else kind
             one["since"] = event.get("time")
         elif kind in {"diverted", "syphoned"} and isinstance(event.get("count"), int):
             one[kind] += event["count"]
-    return sorted(found.values(), key=lambda one: (one["entity"], one["client"]))
+    known = [one | clients[one["client"]] for one in found.values()]
+    return sorted(known, key=lambda one: (one["entity"], one["client"]))

@@ -15,6 +15,7 @@ from tandem.amqp import Message
 from tandem.amqp.message import BodyKind, Header, MessageId, Properties, encode_message
 from tandem.amqp.sections import FOOTER
 from tandem.amqp.types import Timestamp
+from tandem.client.checks import require_timedelta
 from tandem.errors import EncodeError, UsageError
 from tandem.rules.values import TimeSpan, amqp_value
 
@@ -330,6 +331,8 @@ class BrokeredMessage:
 
     @time_to_live.setter
     def time_to_live(self, time_to_live: timedelta | None) -> None:
+        if time_to_live is not None:
+            require_timedelta("time_to_live", time_to_live)
         ttl_ms = None if time_to_live is None else time_to_live // _MILLISECOND
         if ttl_ms is not None and not 1 <= ttl_ms <= _MAX_TTL_MS:
             raise UsageError(

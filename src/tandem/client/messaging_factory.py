@@ -116,6 +116,10 @@ class MessagingFactory:
         """Raise why it is of no more use, if it was closed or faulted. For the inside of this library."""
         self._connection.require_open()
 
+    def name_role(self, role: str) -> None:
+        """Say which namespace of a pair this factory is for; errors name it. For the inside of this library."""
+        self._connection.role = role
+
     async def wait_closed(self) -> None:
         """Until it is closed, or faulted."""
         await self._connection.ended.wait()

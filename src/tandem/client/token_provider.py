@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tandem.auth.sas import is_sas_token, make_token, parse_token
+from tandem.client.checks import require_seconds
 from tandem.errors import UsageError
 
 __all__ = ["Token", "TokenProvider"]
@@ -49,6 +50,7 @@ class TokenProvider(abc.ABC):
         """Tokens from the name and the key of a shared access rule."""
         if not rule_name or not key:
             raise UsageError("a shared access rule has a name and a key; one of them is empty")
+        require_seconds("lifetime_s", lifetime_s)
         if lifetime_s < 1:
             raise UsageError(f"lifetime_s is {lifetime_s}; a token must be good for at least a second")
         return _KeyTokenProvider(rule_name, key, lifetime_s)

@@ -20,6 +20,7 @@ __all__ = [
     "backlog_queue_path",
     "detour_size_text",
     "ensure_backlog_queues",
+    "find_backlog_queues",
     "primary_namespace_name",
 ]
 
@@ -100,6 +101,20 @@ async def ensure_backlog_queues(manager: NamespaceManager, primary_namespace: st
             description = backlog_queue_description(path, max_message_size_in_kilobytes)
             await _noted(manager, path, _make(manager, description))
     return count
+
+
+async def find_backlog_queues(manager: NamespaceManager, primary_namespace: str) -> list[str]:
+    """Return the paths of all backlog queues of a primary. ConfigurationError if the secondary has none."""
+    paths = [queue.path for queue in await manager.get_queues()]
+    found = [path for path in paths if path.lower().startswith(backlog_queue_path(primary_namespace, 0)[:-1].lower())]
+    if not found:
+        others = {path.partition(f"/{_TRANSFER}/")[0] for path in paths if f"/{_TRANSFER}/" in path}
+        known = f"It has those of {', '.join(map(repr, sorted(others)))}" if others else "Nothing was paired yet"
+        raise ConfigurationError(
+            f"{manager.address} has no backlog queues of '{primary_namespace}'. {known}: pair a program first, or give "
+            "the options that it has"
+        )
+    return sorted(found, key=lambda path: (len(path), path))
 
 
 async def _noted(manager: NamespaceManager, path: str, attempt: Awaitable[Result]) -> Result:

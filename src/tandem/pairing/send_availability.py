@@ -60,7 +60,7 @@ class SendAvailabilityPairedNamespace:
         self, primary: MessagingFactory, options: SendAvailabilityPairedNamespaceOptions, primary_namespace: str
     ) -> None:
         self._primary = primary
-        self._secondary = options.messaging_factory
+        self._secondary = options.asynchronous_factory
         self._options = options
         self._waiting = primary.settings.waiting
         self._rotation = BacklogRotation(options.backlog_queue_count, options.choose)
@@ -84,14 +84,16 @@ class SendAvailabilityPairedNamespace:
         cls, primary: MessagingFactory, options: SendAvailabilityPairedNamespaceOptions
     ) -> SendAvailabilityPairedNamespace:
         """Find or make the backlog queues, and start the syphon if it is wanted."""
-        if primary.address == options.messaging_factory.address:
+        if primary.address == options.asynchronous_factory.address:
             raise ConfigurationError(
                 f"both namespaces of the pair are {primary.address}; the secondary must be another"
             )
         name = options.primary_namespace or primary_namespace_name(primary.address)
         options.backlog_queue_count = await ensure_backlog_queues(
-            options.secondary_namespace_manager, name, options.backlog_queue_count
+            options.asynchronous_manager, name, options.backlog_queue_count
         )
+        primary.name_role("primary")
+        options.asynchronous_factory.name_role("secondary")
         paired = cls(primary, options, name)
         if paired._syphon is not None:
             paired._syphon.start()

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
+from tandem.client import sync
 from tandem.client.messaging_factory import MessagingFactory
 from tandem.client.namespace_manager import NamespaceManager
 from tandem.client.service_address import parse_connection_string
@@ -26,6 +27,7 @@ from tandem.pairing.options import (
     DEFAULT_BACKLOG_QUEUES,
     DEFAULT_FAILOVER_INTERVAL,
     DEFAULT_PING_INTERVAL,
+    asynchronous,
     check_options,
 )
 from tandem.pairing.rotation import BacklogRotation
@@ -69,7 +71,7 @@ class PairedServiceBusOptions:
     ping_primary_interval: timedelta = DEFAULT_PING_INTERVAL
     primary_namespace: str | None = None
     listener: Listener | None = None
-    secondary_namespace_manager: NamespaceManager | None = None
+    secondary_namespace_manager: NamespaceManager | sync.NamespaceManager | None = None
     # Not seeded: clients that do not know each other must not all choose the same.
     choose: Callable[[int], int] = field(default=random.SystemRandom().randrange, repr=False)
 
@@ -124,7 +126,7 @@ class SdkPair(abc.ABC):
         self.primary_address = primary_address
         self.secondary_string = secondary if isinstance(secondary, str) else None
         self.primary_namespace = options.primary_namespace or primary_namespace_name(primary_address)
-        found = options.secondary_namespace_manager or manager
+        found: NamespaceManager | None = asynchronous(options.secondary_namespace_manager) or manager
         if found is None:
             raise ConfigurationError(
                 "secondary_namespace_manager is missing: give it in the options, or the connection string"

@@ -7,8 +7,9 @@ from typing import Self
 
 from tandem.client.blocking import run
 from tandem.client.messaging_factory import MessagingFactory
+from tandem.client.namespace_manager import NamespaceManager
 from tandem.pairing.azure.pair import PairedServiceBusOptions, SdkReporter
-from tandem.pairing.backlog import backlog_queue_path, primary_namespace_name
+from tandem.pairing.backlog import backlog_queue_path, find_backlog_queues, primary_namespace_name
 from tandem.pairing.syphon import Syphon
 
 __all__ = ["SyphonRunner"]
@@ -17,13 +18,15 @@ __all__ = ["SyphonRunner"]
 class SyphonRunner:
     """Brings messages from the backlog queues to the primary, beside the program: in the background of its process.
 
-    With asyncio use it as an async context manager, without as a plain one.
+    With asyncio use it as an async context manager, without as a plain one. Without options it empties every backlog
+    queue of this primary that the secondary has, and raises ConfigurationError if there is none: it never waits at
+    queues to which no client sends. Listing them needs the right Manage.
     """
 
     def __init__(self, primary: str, secondary: str, options: PairedServiceBusOptions | None = None) -> None:
-        """Both namespaces by their connection strings; the options are those of the client."""
+        """Both namespaces by their connection strings; the options, if any, are those of the client."""
         self._strings = (primary, secondary)
-        self._options = options or PairedServiceBusOptions()
+        self._options = options
         self._syphon: Syphon | None = None
         self._reporter: SdkReporter | None = None
 
@@ -44,9 +47,15 @@ class SyphonRunner:
 
     async def __aenter__(self) -> Self:
         primary, secondary = (MessagingFactory.from_connection_string(one) for one in self._strings)
-        name = self._options.primary_namespace or primary_namespace_name(primary.address)
-        paths = [backlog_queue_path(name, index) for index in range(self._options.backlog_queue_count)]
-        self._reporter = await SdkReporter.create(primary.address, self._strings[1], self._options.listener)
+        options = self._options
+        if options is None:
+            manager = NamespaceManager.from_connection_string(self._strings[1])
+            paths = await find_backlog_queues(manager, primary_namespace_name(primary.address))
+        else:
+            name = options.primary_namespace or primary_namespace_name(primary.address)
+            paths = [backlog_queue_path(name, index) for index in range(options.backlog_queue_count)]
+        listener = None if options is None else options.listener
+        self._reporter = await SdkReporter.create(primary.address, self._strings[1], listener)
         # It makes connections of its own after the pattern of these, which stay unconnected.
         self._syphon = Syphon(primary, secondary, paths, self._reporter.tell_now)
         self._syphon.start()
