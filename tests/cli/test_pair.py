@@ -6,16 +6,17 @@ import json
 import signal
 import subprocess
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from tandem.cli.pair import summarize
+from tandem.cli.pair_clients import last_heard_text, presence
 from tandem.client import sync
 from tandem.pairing import SendAvailabilityPairedNamespaceOptions
 from tandem.testing import Broker
-from tests.cli.program import PROGRAM, environment, tandem_here
+from tests.cli.program import PROGRAM, TIME_LIMIT_S, environment, tandem_here
 from tests.markers import mission
 from tests.patience import PATIENCE_S, wait_until
 
@@ -156,7 +157,9 @@ def test_status_shows_the_backlog_and_the_states(brokers: tuple[Broker, Broker])
     assert sum(one["active"] for one in status["backlog_queues"]) == 3
     (entity,) = [one for one in status["entities"] if one["entity"] == "shown-orders"]
     assert (entity["state"], entity["diverted"]) == ("failed-over", 3)
+    assert (entity["client_state"], entity["ping_interval_s"]) == ("closed", 60.0), "it told so when it ended"
     table = run(brokers, "pair", "status", "--primary-namespace", "shown").stdout
+    assert "closed, " in table
     assert "shown/x-servicebus-transfer/0" in table
     assert "failed-over" in table
 
@@ -177,6 +180,58 @@ def test_the_last_state_counts_for_each_client() -> None:
     ]
     states = [(one["client"], one["state"], one["diverted"], one["syphoned"]) for one in summarize(events)]
     assert states == [("x", "healthy", 5, 0), ("y", "failed-over", 0, 0), ("z", "healthy", 0, 2)]
+
+
+NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)
+
+
+def event(kind: str, seconds_ago: float, **more: Any) -> dict[str, Any]:
+    time = (NOW - timedelta(seconds=seconds_ago)).isoformat().replace("+00:00", "Z")
+    return {"entity": "orders", "client": "x", "event": kind, "time": time, **more}
+
+
+@pytest.mark.parametrize(
+    "events, state, text",
+    [
+        ([event("failed-over", 7_200, ping_interval_s=60.0), event("ping", 100)], "open", "1m ago"),
+        ([event("failed-over", 7_200, ping_interval_s=60.0), event("ping", 3_700)], "gone", "gone, 1h ago"),
+        ([event("failed-over", 7_200, ping_interval_s=3_600.0)], "open", "2h ago"),
+        ([event("failed-over", 400)], "gone", "gone, 6m ago"),
+        ([event("failed-over", 7_200), event("restored", 90_000)], "open", "1d ago"),
+        ([event("failed-over", 100), event("closed", 50, entity="")], "closed", "closed, 50s ago"),
+        ([event("failed-over", 100), event("closed", 50, entity="", client="y")], "open", "1m ago"),
+        ([event("diverted", 100, count=1, time="no time")], "open", ""),
+    ],
+    ids=["pings", "silent", "pings rarely", "an event of before", "healthy", "closed", "another's end", "no time"],
+)
+def test_a_client_is_gone_if_it_was_closed_or_its_pings_ceased(
+    events: list[dict[str, Any]], state: str, text: str
+) -> None:
+    (one,) = summarize(events)
+    assert (presence(one, NOW), last_heard_text(one, NOW)) == (state, text)
+
+
+@mission("M26")
+def test_dead_letters_of_a_backlog_queue_can_be_read_in_a_narrow_terminal(
+    brokers: tuple[Broker, Broker],
+) -> None:
+    primary, secondary = brokers
+    divert(brokers, "narrow", "narrow-orders", 2)
+    primary.delete_queue("narrow-orders")
+    as_json(brokers, "syphon", "run", "--until-empty", "--backlog-queues", "2", "--primary-namespace", "narrow")
+    mine = [queue for queue in secondary.queues() if queue["name"].startswith("narrow/")]
+    (path,) = [queue["name"] for queue in mine if queue["dead_letter_message_count"]]
+    command = [*PROGRAM, "dead-letter", "list", path]
+    variables = environment(COLUMNS="80", TANDEM_CONNECTION_STRING=secondary.connection_string)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=variables, timeout=TIME_LIMIT_S)
+    lines = [line.rstrip() for line in done.stdout.splitlines()]
+    assert max(map(len, lines)) <= 80
+    assert "message id   m0" in lines
+    assert "reason       SyphonRefusedByPrimary" in lines
+    assert "properties   x-ms-path=narrow-orders" in lines
+    described = " ".join(line.strip() for line in lines)
+    assert f"'narrow-orders' at amqp://127.0.0.1:{primary.port}: The messaging entity" in described
+    assert len(lines) < 30, "a few lines for each of two messages"
 
 
 @mission("M26")

@@ -22,7 +22,7 @@ from azure.servicebus.exceptions import (
     ServiceBusServerBusyError,
 )
 
-from tandem.client import BrokeredMessage, MessagingFactory, NamespaceManager
+from tandem.client import BrokeredMessage, MessagingFactory, NamespaceManager, sync
 from tandem.errors import ConfigurationError
 from tandem.pairing import FailoverState, PairingEvent
 from tandem.pairing.azure import PairedServiceBusClient, PairedServiceBusOptions, SyphonRunner, aio
@@ -34,7 +34,7 @@ from tandem.testing.chaos import ChaosProxy
 from tests.compat.sdk import collect_what_is_left_open
 from tests.markers import mission
 from tests.pairing.hurry import heal, inject
-from tests.patience import PATIENCE_S, until
+from tests.patience import PATIENCE_S, until, wait_until
 
 # The SDK leaves sockets behind when a connection fails; that is not ours to judge.
 pytestmark = [pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")]
@@ -397,6 +397,57 @@ def test_the_syphon_runs_beside_a_program_without_asyncio(primary: Broker, secon
                 receiver.complete_message(message)
             assert str(message) == "x"
         assert runner.moved_count == 1
+
+
+def divert_one(primary: Broker, secondary: Broker, queue: str, **chosen: Any) -> None:
+    """Send a message that ends in a backlog queue, as a client with these options chooses it."""
+    options = PairedServiceBusOptions(failover_interval=timedelta(0), **chosen)
+    with PairedServiceBusClient(primary.connection_string, secondary.connection_string, options) as client:
+        inject(primary, "refuse-sends", queue, error="internal-error")
+        with client.get_queue_sender(queue) as sender:
+            sender.send_messages(ServiceBusMessage("x"))
+    heal(primary)
+
+
+@mission("M26")
+def test_a_syphon_without_options_empties_every_backlog_queue_of_its_primary(
+    primary: Broker, secondary: Broker, queue: str
+) -> None:
+    divert_one(primary, secondary, queue, backlog_queue_count=12, choose=lambda count: count - 1)
+    with SyphonRunner(primary.connection_string, secondary.connection_string):
+        wait_until(lambda: primary.queue(queue)["active_message_count"] == 1, "what is in the twelfth queue arrives")
+
+
+@mission("M26")
+def test_a_syphon_without_options_does_not_wait_in_silence_at_queues_that_the_client_does_not_use(
+    secondary: Broker, mortal: Broker, name: str
+) -> None:
+    queue = name
+    mortal.create_queue(queue)
+    divert_one(mortal, secondary, queue, backlog_queue_count=1, primary_namespace=f"chosen-{queue}")
+    complaint = ""
+    try:
+        with SyphonRunner(mortal.connection_string, secondary.connection_string):
+            wait_until(lambda: mortal.queue(queue)["active_message_count"] == 1, "it found them")
+    except ConfigurationError as error:
+        complaint = str(error)
+    assert not complaint or f"'chosen-{queue}'" in complaint, "it finds them, or says what it found instead"
+
+
+def test_a_secondary_given_as_a_client_may_have_a_manager_of_either_kind(
+    primary: Broker, secondary: Broker, queue: str
+) -> None:
+    manager = sync.NamespaceManager.from_connection_string(secondary.connection_string)
+    options = PairedServiceBusOptions(
+        1, timedelta(0), primary_namespace=f"managed-{queue}", secondary_namespace_manager=manager
+    )
+    spare = ServiceBusClient.from_connection_string(secondary.connection_string, retry_total=0)
+    with PairedServiceBusClient(primary.connection_string, spare, options) as client:
+        assert client.options.secondary_namespace_manager is manager
+        inject(primary, "refuse-sends", queue, error="internal-error")
+        with client.get_queue_sender(queue) as sender:
+            sender.send_messages(ServiceBusMessage("x"))
+    assert secondary.queue(f"managed-{queue}/x-servicebus-transfer/0")["active_message_count"] == 1
 
 
 @mission("M17", "M22")
