@@ -123,17 +123,6 @@ async def test_a_batch_with_a_message_that_is_too_large_is_not_sent_in_part(
     assert broker.queue(queue)["message_count"] == 4
 
 
-@mission("M24")
-async def test_a_message_of_the_largest_size_may_be_one_of_a_batch(
-    factory: MessagingFactory, broker: Broker, queue: str
-) -> None:
-    largest = BrokeredMessage(b"")
-    largest.body = bytes(262_144 - largest.size - 3)
-    assert largest.size == 262_144
-    await factory.create_queue_client(queue).send_batch([BrokeredMessage("small"), largest, BrokeredMessage("small")])
-    assert broker.queue(queue)["message_count"] == 3
-
-
 @mission("M25")
 async def test_a_ping_that_is_scheduled_has_no_sequence_number_and_others_keep_theirs(
     factory: MessagingFactory, broker: Broker, queue: str

@@ -240,6 +240,16 @@ async def test_a_message_of_the_largest_size_takes_the_detour_and_arrives(
 
 
 @mission("M24")
+async def test_a_message_of_the_largest_size_may_be_one_of_a_batch(
+    pair: PairUnderTest, queue: str, primary: Broker
+) -> None:
+    await pair.pair()
+    batch = [BrokeredMessage("small"), message_of(262_144), BrokeredMessage("small")]
+    await pair.primary.create_queue_client(queue).send_batch(batch)
+    assert primary.queue(queue)["message_count"] == 3
+
+
+@mission("M24")
 async def test_a_message_too_large_for_an_existing_backlog_queue_is_an_error_that_names_it(
     pair: PairUnderTest, queue: str, primary: Broker
 ) -> None:

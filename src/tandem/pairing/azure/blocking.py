@@ -114,7 +114,7 @@ class _Pair(SdkPair):
 
     def sleep(self, delay_s: float) -> None:
         if self._is_closed.wait(delay_s):
-            raise _StoppedError("the client was closed")
+            raise _StoppedError(f"the paired client for {self.primary_address} was closed; make a new one")
 
     def close(self) -> None:
         self._is_closed.set()
