@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import copy
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -23,7 +24,7 @@ from azure.servicebus.exceptions import (
 )
 
 from tandem.client import BrokeredMessage, MessagingFactory, NamespaceManager, sync
-from tandem.errors import ConfigurationError
+from tandem.errors import ConfigurationError, StateError
 from tandem.pairing import FailoverState, PairingEvent
 from tandem.pairing.azure import PairedServiceBusClient, PairedServiceBusOptions, SyphonRunner, aio
 from tandem.pairing.azure.judging import judge_primary
@@ -397,6 +398,22 @@ def test_the_syphon_runs_beside_a_program_without_asyncio(primary: Broker, secon
                 receiver.complete_message(message)
             assert str(message) == "x"
         assert runner.moved_count == 1
+
+
+def test_a_send_that_waits_when_its_client_is_closed_is_told_which_client_that_was(
+    primary: Broker, secondary: Broker, queue: str
+) -> None:
+    events: list[PairingEvent] = []
+    options = PairedServiceBusOptions(1, timedelta(hours=1), primary_namespace=f"ended-{queue}", listener=events.append)
+    client = PairedServiceBusClient(primary.connection_string, secondary.connection_string, options)
+    inject(primary, "refuse-sends", queue, error="internal-error")
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(lambda: client.get_queue_sender(queue).send_messages(ServiceBusMessage("x")))
+        wait_until(lambda: [event["event"] for event in events] == ["failing"], "the send waits for the next attempt")
+        client.close()
+        with pytest.raises(StateError, match=f"the paired client for amqp://127.0.0.1:{primary.port} was closed"):
+            sending.result(PATIENCE_S)
+    collect_what_is_left_open()
 
 
 def divert_one(primary: Broker, secondary: Broker, queue: str, **chosen: Any) -> None:
