@@ -16,7 +16,7 @@ from tandem.cli.pair_clients import last_heard_text, presence
 from tandem.client import sync
 from tandem.pairing import SendAvailabilityPairedNamespaceOptions
 from tandem.testing import Broker
-from tests.cli.program import PROGRAM, TIME_LIMIT_S, environment, tandem_here
+from tests.cli.program import PROGRAM, TIME_LIMIT_S, environment, one_line, tandem_here
 from tests.markers import mission
 from tests.patience import PATIENCE_S, wait_until
 
@@ -119,6 +119,10 @@ def test_check_says_how_long_an_outage_the_queues_as_they_are_absorb(brokers: tu
     short = finding(brokers, "room for an outage", *demand, "4h")
     assert not short["is_ok"]
     assert "An outage of 4h brings 7,200,000 messages and needs 3 backlog queues." in short["detail"]
+
+
+def test_check_of_an_outage_without_a_rate_is_refused(brokers: tuple[Broker, Broker]) -> None:
+    assert "--outage is '4h'; give --rate too" in one_line(run(brokers, "pair", "check", "--outage", "4h"))
 
 
 @mission("M24")

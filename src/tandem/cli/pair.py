@@ -13,6 +13,7 @@ import typer
 
 from tandem.cli.capacity import MessageBytes, MessageRate, parse_rate, parse_seconds
 from tandem.cli.entities import broker_of
+from tandem.cli.failure import CommandFailed
 from tandem.cli.options import AsJson, Connection
 from tandem.cli.output import neutral, print_json, print_table
 from tandem.cli.pair_backlog import Backlog, Demand
@@ -121,6 +122,8 @@ def check_pair(
     primary = primary_string(connection_string)
     name = name_of(primary, primary_namespace)
     demand = Demand(parse_rate(rate), message_bytes, parse_seconds(outage, "--outage", allow_zero=True))
+    if demand.outage_s and demand.messages_per_second is None:
+        raise CommandFailed(f"--outage is {outage!r:.40}; give --rate too: how much an outage brings depends on it")
     findings = asyncio.run(_check(primary, secondary, name, backlog_queues, demand))
     is_ok = all(finding.is_ok for finding in findings)
     if as_json:
