@@ -6,16 +6,17 @@ import json
 import signal
 import subprocess
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from tandem.cli.pair import summarize
+from tandem.cli.pair_clients import last_heard_text, presence
 from tandem.client import sync
 from tandem.pairing import SendAvailabilityPairedNamespaceOptions
 from tandem.testing import Broker
-from tests.cli.program import PROGRAM, environment, tandem_here
+from tests.cli.program import PROGRAM, TIME_LIMIT_S, environment, one_line, tandem_here
 from tests.markers import mission
 from tests.patience import PATIENCE_S, wait_until
 
@@ -75,6 +76,8 @@ def test_check_finds_out_whether_a_pair_would_work(brokers: tuple[Broker, Broker
         "secondary: can be reached, with the right Manage",
         "backlog queue 0",
         "backlog queue 1",
+        "backlog queues: the largest message",
+        "backlog queues: room for an outage",
     ]
     _, secondary = brokers
     assert not [queue for queue in secondary.queues() if queue["name"].startswith("checked")], "nothing is changed"
@@ -116,6 +119,59 @@ def test_check_fails_for_a_backlog_queue_that_could_lose_messages(
     assert risk in found["detail"]
 
 
+def finding(brokers: tuple[Broker, Broker], what: str, *arguments: str) -> dict[str, Any]:
+    done = run(brokers, "pair", "check", *arguments, "--json")
+    found = json.loads(done.stdout)
+    assert done.returncode == (0 if found["is_ok"] else 1)
+    (one,) = [one for one in found["findings"] if one["what"] == f"backlog queues: {what}"]
+    assert isinstance(one, dict)
+    return one
+
+
+@mission("M20", "M29")
+def test_check_says_how_long_an_outage_the_queues_as_they_are_absorb(brokers: tuple[Broker, Broker]) -> None:
+    _, secondary = brokers
+    secondary.create_queue("absorbing/x-servicebus-transfer/0", max_size_in_megabytes=1_024)
+    given = ("--primary-namespace", "absorbing", "--backlog-queues", "2")
+    room = finding(brokers, "room for an outage", *given)
+    assert (room["is_ok"], room["figures"]) == (True, None)
+    assert room["detail"].startswith("2 backlog queues have 6,144 MB free; --rate says")
+    demand = (*given, "--rate", "500", "--message-bytes", "896", "--outage")
+    # 6 GB hold 6,291,456 messages of 896 bytes with the 128 that rewriting adds.
+    enough = finding(brokers, "room for an outage", *demand, "3h")
+    assert enough["is_ok"]
+    assert "absorb an outage of 3h29m42s (6,291,456 messages)" in enough["detail"]
+    assert enough["figures"]["backlog_queues_needed"] == 2
+    short = finding(brokers, "room for an outage", *demand, "4h")
+    assert not short["is_ok"]
+    assert "An outage of 4h brings 7,200,000 messages and needs 3 backlog queues." in short["detail"]
+
+
+def test_check_of_an_outage_without_a_rate_is_refused(brokers: tuple[Broker, Broker]) -> None:
+    assert "--outage is '4h'; give --rate too" in one_line(run(brokers, "pair", "check", "--outage", "4h"))
+
+
+@mission("M24")
+def test_check_fails_on_backlog_queues_that_take_smaller_messages_than_the_primary(
+    brokers: tuple[Broker, Broker],
+) -> None:
+    primary, secondary = brokers
+    primary.create_topic("films", max_message_size_in_kilobytes=4_096)
+    given = ("--primary-namespace", "sized", "--backlog-queues", "2")
+    try:
+        assert finding(brokers, "the largest message", *given)["is_ok"], "pairing creates queues that are large enough"
+        path = "sized/x-servicebus-transfer/1"
+        secondary.create_queue(path)
+        small = finding(brokers, "the largest message", *given)
+        assert not small["is_ok"]
+        assert f"'films' of the primary takes messages of 4,096 KB and {path} only 256 KB" in small["detail"]
+        _, _, advice = small["detail"].partition("At the secondary: tandem ")
+        assert tandem_here(*advice.split(), connection_string=secondary.connection_string).returncode == 0
+        assert finding(brokers, "the largest message", *given)["is_ok"]
+    finally:
+        primary.delete_topic("films")
+
+
 def test_check_says_who_cannot_be_reached(brokers: tuple[Broker, Broker]) -> None:
     _, secondary = brokers
     nowhere = secondary.connection_string.replace(str(secondary.port), "9")
@@ -131,7 +187,9 @@ def test_status_shows_the_backlog_and_the_states(brokers: tuple[Broker, Broker])
     assert sum(one["active"] for one in status["backlog_queues"]) == 3
     (entity,) = [one for one in status["entities"] if one["entity"] == "shown-orders"]
     assert (entity["state"], entity["diverted"]) == ("failed-over", 3)
+    assert (entity["client_state"], entity["ping_interval_s"]) == ("closed", 60.0), "it told so when it ended"
     table = run(brokers, "pair", "status", "--primary-namespace", "shown").stdout
+    assert "closed, " in table
     assert "shown/x-servicebus-transfer/0" in table
     assert "failed-over" in table
 
@@ -152,6 +210,58 @@ def test_the_last_state_counts_for_each_client() -> None:
     ]
     states = [(one["client"], one["state"], one["diverted"], one["syphoned"]) for one in summarize(events)]
     assert states == [("x", "healthy", 5, 0), ("y", "failed-over", 0, 0), ("z", "healthy", 0, 2)]
+
+
+NOW = datetime(2026, 11, 18, 12, tzinfo=UTC)
+
+
+def event(kind: str, seconds_ago: float, **more: Any) -> dict[str, Any]:
+    time = (NOW - timedelta(seconds=seconds_ago)).isoformat().replace("+00:00", "Z")
+    return {"entity": "orders", "client": "x", "event": kind, "time": time, **more}
+
+
+@pytest.mark.parametrize(
+    "events, state, text",
+    [
+        ([event("failed-over", 7_200, ping_interval_s=60.0), event("ping", 100)], "open", "1m ago"),
+        ([event("failed-over", 7_200, ping_interval_s=60.0), event("ping", 3_700)], "gone", "gone, 1h ago"),
+        ([event("failed-over", 7_200, ping_interval_s=3_600.0)], "open", "2h ago"),
+        ([event("failed-over", 400)], "gone", "gone, 6m ago"),
+        ([event("failed-over", 7_200), event("restored", 90_000)], "open", "1d ago"),
+        ([event("failed-over", 100), event("closed", 50, entity="")], "closed", "closed, 50s ago"),
+        ([event("failed-over", 100), event("closed", 50, entity="", client="y")], "open", "1m ago"),
+        ([event("diverted", 100, count=1, time="no time")], "open", ""),
+    ],
+    ids=["pings", "silent", "pings rarely", "an event of before", "healthy", "closed", "another's end", "no time"],
+)
+def test_a_client_is_gone_if_it_was_closed_or_its_pings_ceased(
+    events: list[dict[str, Any]], state: str, text: str
+) -> None:
+    (one,) = summarize(events)
+    assert (presence(one, NOW), last_heard_text(one, NOW)) == (state, text)
+
+
+@mission("M26")
+def test_dead_letters_of_a_backlog_queue_can_be_read_in_a_narrow_terminal(
+    brokers: tuple[Broker, Broker],
+) -> None:
+    primary, secondary = brokers
+    divert(brokers, "narrow", "narrow-orders", 2)
+    primary.delete_queue("narrow-orders")
+    as_json(brokers, "syphon", "run", "--until-empty", "--backlog-queues", "2", "--primary-namespace", "narrow")
+    mine = [queue for queue in secondary.queues() if queue["name"].startswith("narrow/")]
+    (path,) = [queue["name"] for queue in mine if queue["dead_letter_message_count"]]
+    command = [*PROGRAM, "dead-letter", "list", path]
+    variables = environment(COLUMNS="80", TANDEM_CONNECTION_STRING=secondary.connection_string)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=variables, timeout=TIME_LIMIT_S)
+    lines = [line.rstrip() for line in done.stdout.splitlines()]
+    assert max(map(len, lines)) <= 80
+    assert "message id   m0" in lines
+    assert "reason       SyphonRefusedByPrimary" in lines
+    assert "properties   x-ms-path=narrow-orders" in lines
+    described = " ".join(line.strip() for line in lines)
+    assert f"'narrow-orders' at amqp://127.0.0.1:{primary.port}: The messaging entity" in described
+    assert len(lines) < 30, "a few lines for each of two messages"
 
 
 @mission("M26")

@@ -206,6 +206,13 @@ async def test_what_a_hub_does_not_have_is_said_so(hub: EventHubClient, broker: 
             await other.get_properties()
 
 
+async def test_events_of_which_one_is_too_large_are_not_sent_in_part(hub: EventHubClient) -> None:
+    events = [EventData(bytes(600_000)), EventData(bytes(600_000)), EventData(bytes(2_000_000))]
+    with pytest.raises(MessageSizeExceededError, match=f"'{hub.event_hub_name}/Partitions/0' takes at most"):
+        await hub.create_producer().send_batch(events, partition_id="0")
+    assert (await hub.get_partition_properties("0")).is_empty
+
+
 async def test_mistakes_of_the_caller_are_refused(hub: EventHubClient) -> None:
     producer = hub.create_producer()
     assert producer.event_hub_name == hub.event_hub_name

@@ -23,6 +23,7 @@ from tandem.client import (
 )
 from tandem.client.sender import split_by_size
 from tandem.errors import StateError
+from tandem.pairing.ping import make_ping
 from tandem.testing import Broker
 from tests.client.network import HOST
 from tests.markers import mission
@@ -106,6 +107,36 @@ async def test_a_message_over_the_limit_is_refused_before_it_is_sent(factory: Me
         await client.send(BrokeredMessage(b"x" * 262_144))
     assert not caught.value.is_transient
     await client.send(BrokeredMessage(b"x" * 261_000))
+
+
+@mission("M24")
+async def test_a_batch_with_a_message_that_is_too_large_is_not_sent_in_part(
+    factory: MessagingFactory, broker: Broker, queue: str
+) -> None:
+    client = factory.create_queue_client(queue)
+    # The first four need two transfers: the fifth is found to be too large before the first of them.
+    batch = [BrokeredMessage(bytes(size)) for size in (100_000, 100_000, 100_000, 100_000, 262_144)]
+    with pytest.raises(MessageSizeExceededError, match=f"'{queue}' takes at most 262,144"):
+        await client.send_batch(batch)
+    assert broker.queue(queue)["message_count"] == 0
+    await client.send_batch(batch[:4])
+    assert broker.queue(queue)["message_count"] == 4
+
+
+@mission("M25")
+async def test_a_ping_that_is_scheduled_has_no_sequence_number_and_others_keep_theirs(
+    factory: MessagingFactory, broker: Broker, queue: str
+) -> None:
+    sender = factory.create_message_sender(queue)
+    later = datetime.now(UTC) + timedelta(days=1)
+    assert await sender.schedule(make_ping(), later) == 0
+    messages = [BrokeredMessage("a"), make_ping(), BrokeredMessage("b")]
+    first, of_the_ping, second = await sender.schedule_batch(messages, later)
+    assert of_the_ping == 0
+    assert 0 < first < second
+    async with factory.transaction() as transaction:
+        assert await sender.schedule(make_ping(), later, transaction=transaction) == 0
+    assert broker.queue(queue)["scheduled_message_count"] == 2
 
 
 async def test_a_scheduled_message_can_be_seen_and_taken_back(factory: MessagingFactory, queue: str) -> None:

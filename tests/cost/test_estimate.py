@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from tandem.cost.estimate import Workload, estimate
-from tandem.cost.tariff import DEFAULT_TARIFF
+from tandem.cost.tariff import DEFAULT_TARIFF, Tariff
 from tandem.errors import ConfigurationError
 from tests.markers import mission
 
@@ -38,8 +38,33 @@ def test_pings_are_one_for_each_entity_client_and_interval() -> None:
     assert [line.operations for line in lines if line.operation == "ping"] == [720]
 
 
+@mission("M26", "M29")
+def test_every_syphon_polls_every_backlog_queue() -> None:
+    lines = {syphons: estimate(Workload(3_600, syphons=syphons), DEFAULT_TARIFF)[0] for syphons in (1, 3)}
+    assert {syphons: line.operations for syphons, line in lines.items()} == {1: 40, 3: 120}
+
+
+@mission("M29")
+def test_bandwidth_is_part_of_the_cost_of_each_leg_and_exact() -> None:
+    gigabyte = Decimal(1_000_000_000)
+    tariff = Tariff(
+        "USD",
+        Decimal(0),
+        price_per_byte_in=Decimal("0.000001") / gigabyte,
+        price_per_byte_out=Decimal("0.05") / gigabyte,
+    )
+    lines = estimate(Workload(backlog_queues=0, diverted_messages=3, message_bytes=1_000_000_001), tariff)
+    detour = {(line.operation, line.stage): line for line in lines if line.operations}
+    assert {line.size_bytes for line in detour.values()} == {3_000_000_003}
+    assert detour["send", "backlog"].cost == Decimal("0.000003000000003")
+    assert detour["receive", "syphon"].cost == detour["receive", "syphon"].bandwidth_cost == Decimal("0.15000000015")
+    assert sum(line.cost for line in lines) == Decimal("0.300006000300006")
+
+
 def test_a_workload_that_cannot_be_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="long_poll_s is 0"):
         Workload(long_poll_s=0)
     with pytest.raises(ConfigurationError, match="outage_s is -1"):
         Workload(outage_s=-1)
+    with pytest.raises(ConfigurationError, match="syphons is 0"):
+        Workload(syphons=0)

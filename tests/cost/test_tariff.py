@@ -44,6 +44,46 @@ def test_the_first_rate_that_fits_is_the_price(tmp_path: Path) -> None:
     assert prices.price_of("shop", "orders", "complete", "direct") == 0
 
 
+BANDWIDTH = """
+price_per_million_units = "0.80"
+price_per_gigabyte_in = "0.000001"
+price_per_gigabyte_out = "0.05"
+
+[[rate]]
+stage = "syphon"
+price_per_gigabyte_out = "0.02"
+
+[[rate]]
+entity = "orders"
+price_per_million_units = "1"
+"""
+
+
+@mission("M29")
+def test_bandwidth_has_a_price_for_each_direction(tmp_path: Path) -> None:
+    prices = tariff(tmp_path, BANDWIDTH)
+    gigabyte = 1_000_000_000
+    assert prices.price_of_byte("shop", "orders", "send", "direct") * gigabyte == Decimal("0.000001")
+    assert prices.price_of_byte("shop", "orders", "receive", "direct") * gigabyte == Decimal("0.05")
+    assert prices.price_of_byte("shop", "orders", "complete", "direct") == 0, "it carries no message"
+
+
+@mission("M29")
+def test_a_rate_changes_only_the_prices_that_it_names(tmp_path: Path) -> None:
+    prices = tariff(tmp_path, BANDWIDTH)
+    assert prices.price_of_byte("b", "orders", "receive", "syphon") * 1_000_000_000 == Decimal("0.02")
+    assert prices.price_of_byte("b", "orders", "send", "syphon") * 1_000_000_000 == Decimal("0.000001")
+    assert prices.price_of("b", "orders", "receive", "syphon") * 1_000_000 == 1, "by the second rate"
+    assert prices.price_of("b", "invoices", "receive", "syphon") * 1_000_000 == Decimal("0.80")
+
+
+@mission("M29")
+def test_a_price_list_without_bandwidth_is_read_as_before_and_bandwidth_is_free(tmp_path: Path) -> None:
+    for prices in (tariff(tmp_path), DEFAULT_TARIFF):
+        for operation in ("send", "receive"):
+            assert prices.price_of_byte("shop", "orders", operation, "direct") == 0
+
+
 @pytest.mark.parametrize(
     "text, complaint",
     [
@@ -52,8 +92,11 @@ def test_the_first_rate_that_fits_is_the_price(tmp_path: Path) -> None:
         ('price_per_million_units = "0.1234567"', "at most 6 digits"),
         ("currency = 'EUR'", "price_per_million_units is None"),
         ('price = "1"', "has 'price'"),
-        ("[rate", "is no TOML"),
+        ("[rate", "is not valid TOML"),
         ('price_per_million_units = "1"\nrate = 1', r"must be written as \[\[rate\]\]"),
+        ('price_per_million_units = "1"\nprice_per_gigabyte_out = 0.05', "price_per_gigabyte_out is 0.05; write it as"),
+        ('price_per_million_units = "1"\nprice_per_gigabyte_in = "-1"', "price_per_gigabyte_in is '-1'"),
+        ('price_per_million_units = "1"\n[[rate]]\nstage = "syphon"', "a rate without a price; give it one of"),
     ],
 )
 def test_a_price_list_that_cannot_be_read_says_where(tmp_path: Path, text: str, complaint: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import copy
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -22,19 +23,19 @@ from azure.servicebus.exceptions import (
     ServiceBusServerBusyError,
 )
 
-from tandem.client import BrokeredMessage, MessagingFactory, NamespaceManager
-from tandem.errors import ConfigurationError
+from tandem.client import BrokeredMessage, MessagingFactory, NamespaceManager, sync
+from tandem.errors import ConfigurationError, StateError
 from tandem.pairing import FailoverState, PairingEvent
 from tandem.pairing.azure import PairedServiceBusClient, PairedServiceBusOptions, SyphonRunner, aio
 from tandem.pairing.azure.judging import judge_primary
-from tandem.pairing.azure.messages import SdkMessage, fitting_portion, rewrite, single_messages
+from tandem.pairing.azure.messages import DivertedMessages, SdkMessage, rewrite, single_messages
 from tandem.pairing.detour import Judgement
 from tandem.testing import Broker
 from tandem.testing.chaos import ChaosProxy
 from tests.compat.sdk import collect_what_is_left_open
 from tests.markers import mission
 from tests.pairing.hurry import heal, inject
-from tests.patience import PATIENCE_S, until
+from tests.patience import PATIENCE_S, until, wait_until
 
 # The SDK leaves sockets behind when a connection fails; that is not ours to judge.
 pytestmark = [pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")]
@@ -302,21 +303,69 @@ def test_messages_of_every_kind_are_rewritten_alike() -> None:
 @mission("M24")
 def test_what_does_not_fit_one_batch_is_left_for_the_next() -> None:
     messages = [ServiceBusMessage(bytes(100_000)) for _ in range(5)]
-    assert len(fitting_portion(messages, "orders")) == 2
-    assert len(fitting_portion([ServiceBusMessage(bytes(300_000))], "orders")) == 1
+    diverted = DivertedMessages(messages, "orders")
+    assert [len(diverted.portion(left, None, "backlog")) for left in (5, 3, 1)] == [2, 2, 1]
+    assert len(DivertedMessages([ServiceBusMessage(bytes(300_000))], "orders").portion(1, None, "backlog")) == 1
+
+
+def small_backlog(secondary: Broker, name: str) -> str:
+    """Make a backlog queue that takes messages of 256 KB, as those of an older pair do; return its path."""
+    path = f"pair-{name}/x-servicebus-transfer/0"
+    secondary.create_queue(path, max_message_size_in_kilobytes=256)
+    return path
 
 
 @mission("M24")
-async def test_a_message_too_large_for_the_detour_is_a_clear_error(
-    drive: DriveFactory, primary: Broker, queue: str
+async def test_a_large_message_takes_the_detour_alone_and_in_a_batch(
+    drive: DriveFactory, primary: Broker, secondary: Broker, name: str
 ) -> None:
+    primary.create_queue(name, max_message_size_in_kilobytes=2_048)
     async with drive() as driven:
+        sender = driven.client.get_queue_sender(name)
+        before = await driven.call(sender.create_message_batch)
+        inject(primary, "refuse-sends", name, error="internal-error")
+        await driven.call(sender.send_messages, ServiceBusMessage(bytes(1_000_000)))
+        await driven.call(sender.send_messages, [ServiceBusMessage(bytes(size)) for size in (10, 600_000, 10, 900_000)])
+        during = await driven.call(sender.create_message_batch)
+        assert during.max_size_in_bytes == before.max_size_in_bytes, "an outage takes nothing away from a program"
+        during.add_message(ServiceBusMessage(bytes(1_500_000)))
+        await driven.call(sender.send_messages, during)
+        assert backlog_counts(secondary, name) == 6
+
+
+@mission("M24")
+async def test_a_message_too_large_for_the_detour_is_an_error_that_names_the_queue(
+    drive: DriveFactory, primary: Broker, secondary: Broker, queue: str
+) -> None:
+    backlog = small_backlog(secondary, queue)
+    async with drive(backlog_queue_count=1) as driven:
         sender = driven.client.get_queue_sender(queue)
         message = ServiceBusMessage(bytes(262_144 - 80))
         await driven.call(sender.send_messages, message)
         inject(primary, "refuse-sends", queue, error="internal-error")
-        with pytest.raises(MessageSizeExceededError):
+        with pytest.raises(MessageSizeExceededError, match="too large for the detour") as raised:
             await driven.call(sender.send_messages, message)
+        assert f"'{queue}' cannot be sent to" in str(raised.value)
+        assert f"'{backlog}'" in str(raised.value)
+
+
+@mission("M24")
+async def test_messages_of_which_one_is_too_large_for_the_detour_are_not_sent_in_part(
+    drive: DriveFactory, primary: Broker, secondary: Broker, name: str
+) -> None:
+    primary.create_queue(name, max_message_size_in_kilobytes=2_048)
+    backlog = small_backlog(secondary, name)
+    async with drive(backlog_queue_count=1) as driven:
+        sender = driven.client.get_queue_sender(name)
+        inject(primary, "refuse-sends", name, error="internal-error")
+        # The first four fill a transfer and begin another; the last one fits the primary, and not the detour.
+        messages = [ServiceBusMessage(bytes(size)) for size in (100_000, 100_000, 100_000, 100_000, 300_000)]
+        with pytest.raises(MessageSizeExceededError, match="too large for the detour") as raised:
+            await driven.call(sender.send_messages, messages)
+        assert f"'{backlog}' takes at most 262,144" in str(raised.value)
+        assert backlog_counts(secondary, name) == 0
+        await driven.call(sender.send_messages, messages[:4])
+        assert backlog_counts(secondary, name) == 4
 
 
 def test_a_batch_of_somebody_else_is_refused() -> None:
@@ -349,6 +398,73 @@ def test_the_syphon_runs_beside_a_program_without_asyncio(primary: Broker, secon
                 receiver.complete_message(message)
             assert str(message) == "x"
         assert runner.moved_count == 1
+
+
+def test_a_send_that_waits_when_its_client_is_closed_is_told_which_client_that_was(
+    primary: Broker, secondary: Broker, queue: str
+) -> None:
+    events: list[PairingEvent] = []
+    options = PairedServiceBusOptions(1, timedelta(hours=1), primary_namespace=f"ended-{queue}", listener=events.append)
+    client = PairedServiceBusClient(primary.connection_string, secondary.connection_string, options)
+    inject(primary, "refuse-sends", queue, error="internal-error")
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(lambda: client.get_queue_sender(queue).send_messages(ServiceBusMessage("x")))
+        wait_until(lambda: [event["event"] for event in events] == ["failing"], "the send waits for the next attempt")
+        client.close()
+        with pytest.raises(StateError, match=f"the paired client for amqp://127.0.0.1:{primary.port} was closed"):
+            sending.result(PATIENCE_S)
+    collect_what_is_left_open()
+
+
+def divert_one(primary: Broker, secondary: Broker, queue: str, **chosen: Any) -> None:
+    """Send a message that ends in a backlog queue, as a client with these options chooses it."""
+    options = PairedServiceBusOptions(failover_interval=timedelta(0), **chosen)
+    with PairedServiceBusClient(primary.connection_string, secondary.connection_string, options) as client:
+        inject(primary, "refuse-sends", queue, error="internal-error")
+        with client.get_queue_sender(queue) as sender:
+            sender.send_messages(ServiceBusMessage("x"))
+    heal(primary)
+
+
+@mission("M26")
+def test_a_syphon_without_options_empties_every_backlog_queue_of_its_primary(
+    primary: Broker, secondary: Broker, queue: str
+) -> None:
+    divert_one(primary, secondary, queue, backlog_queue_count=12, choose=lambda count: count - 1)
+    with SyphonRunner(primary.connection_string, secondary.connection_string):
+        wait_until(lambda: primary.queue(queue)["active_message_count"] == 1, "what is in the twelfth queue arrives")
+
+
+@mission("M26")
+def test_a_syphon_without_options_does_not_wait_in_silence_at_queues_that_the_client_does_not_use(
+    secondary: Broker, mortal: Broker, name: str
+) -> None:
+    queue = name
+    mortal.create_queue(queue)
+    divert_one(mortal, secondary, queue, backlog_queue_count=1, primary_namespace=f"chosen-{queue}")
+    complaint = ""
+    try:
+        with SyphonRunner(mortal.connection_string, secondary.connection_string):
+            wait_until(lambda: mortal.queue(queue)["active_message_count"] == 1, "it found them")
+    except ConfigurationError as error:
+        complaint = str(error)
+    assert not complaint or f"'chosen-{queue}'" in complaint, "it finds them, or says what it found instead"
+
+
+def test_a_secondary_given_as_a_client_may_have_a_manager_of_either_kind(
+    primary: Broker, secondary: Broker, queue: str
+) -> None:
+    manager = sync.NamespaceManager.from_connection_string(secondary.connection_string)
+    options = PairedServiceBusOptions(
+        1, timedelta(0), primary_namespace=f"managed-{queue}", secondary_namespace_manager=manager
+    )
+    spare = ServiceBusClient.from_connection_string(secondary.connection_string, retry_total=0)
+    with PairedServiceBusClient(primary.connection_string, spare, options) as client:
+        assert client.options.secondary_namespace_manager is manager
+        inject(primary, "refuse-sends", queue, error="internal-error")
+        with client.get_queue_sender(queue) as sender:
+            sender.send_messages(ServiceBusMessage("x"))
+    assert secondary.queue(f"managed-{queue}/x-servicebus-transfer/0")["active_message_count"] == 1
 
 
 @mission("M17", "M22")

@@ -106,6 +106,13 @@ def test_restoring_undoes_rewriting(message: BrokeredMessage, path: str) -> None
 
 @mission("M24")
 @given(MESSAGES)
+def test_a_restored_message_is_no_larger_than_the_one_that_was_sent(message: BrokeredMessage) -> None:
+    _, restored = restore(on_the_wire(rewrite(on_the_wire(message), "orders")))
+    assert len(restored.to_payload()) <= len(message.to_payload()), "what the primary's entity takes, it takes again"
+
+
+@mission("M24")
+@given(MESSAGES)
 def test_what_would_change_its_way_is_cleared_and_all_else_stays(message: BrokeredMessage) -> None:
     diverted = on_the_wire(rewrite(message, "orders"))
     assert diverted.session_id is None

@@ -208,24 +208,81 @@ async def test_sessions_times_and_properties_survive_the_detour(
     await session.close()
 
 
+def small_backlog(pair: PairUnderTest) -> str:
+    """Make a backlog queue that takes messages of 256 KB, as those of an older pair do; return its path."""
+    path = f"{pair.namespace}/x-servicebus-transfer/0"
+    pair.secondary_broker.create_queue(path, max_message_size_in_kilobytes=256)
+    return path
+
+
+def message_of(size_bytes: int) -> BrokeredMessage:
+    message = BrokeredMessage(b"", message_id=f"of {size_bytes}")
+    message.body = bytes(size_bytes - message.size - 3)
+    assert message.size == size_bytes
+    return message
+
+
 @mission("M24")
-async def test_a_message_of_the_largest_size_fits_the_primary_and_not_the_detour(
+async def test_a_message_of_the_largest_size_takes_the_detour_and_arrives(
+    pair: PairUnderTest, name: str, primary: Broker
+) -> None:
+    primary.create_queue(name, max_message_size_in_kilobytes=2_048)
+    await pair.pair(failover_interval=DIRECTLY, enable_syphon=True)
+    inject(primary, "refuse-sends", name, error="internal-error")
+    client = pair.primary.create_queue_client(name)
+    sizes = [262_144, 1_000_000, 2_097_152]
+    await client.send(message_of(sizes[0]))
+    await client.send_batch([message_of(size) for size in sizes[1:]])
+    assert sum(pair.backlog().values()) == len(sizes)
+    heal(primary)
+    arrived = {str(message.message_id) for message in await received(client, 3)}
+    assert arrived == {f"of {size}" for size in sizes}
+
+
+@mission("M24")
+async def test_a_message_of_the_largest_size_may_be_one_of_a_batch(
     pair: PairUnderTest, queue: str, primary: Broker
 ) -> None:
-    await pair.pair(failover_interval=DIRECTLY)
+    await pair.pair()
+    batch = [BrokeredMessage("small"), message_of(262_144), BrokeredMessage("small")]
+    await pair.primary.create_queue_client(queue).send_batch(batch)
+    assert primary.queue(queue)["message_count"] == 3
+
+
+@mission("M24")
+async def test_a_message_too_large_for_an_existing_backlog_queue_is_an_error_that_names_it(
+    pair: PairUnderTest, queue: str, primary: Broker
+) -> None:
+    backlog = small_backlog(pair)
+    await pair.pair(failover_interval=DIRECTLY, backlog_queue_count=1)
     client = pair.primary.create_queue_client(queue)
-    largest_bytes = 262_144
-    message = BrokeredMessage(b"", message_id="large")
-    message.body = bytes(largest_bytes - message.size - 3)
-    assert message.size == largest_bytes
+    message = message_of(262_144)
     await client.send(message)
     inject(primary, "refuse-sends", queue, error="internal-error")
-    with pytest.raises(MessageSizeExceededError, match="too large for the detour"):
+    with pytest.raises(MessageSizeExceededError, match="too large for the detour") as raised:
         await client.send(message)
+    assert f"'{queue}' cannot be sent to" in str(raised.value)
+    assert f"'{backlog}' takes at most 262,144" in str(raised.value)
     assert set(pair.backlog().values()) == {0}
-    message.body = bytes(largest_bytes - 200)
-    await client.send(message)
+    await client.send(message_of(262_144 - 200))
     assert sum(pair.backlog().values()) == 1
+
+
+@mission("M24")
+async def test_a_batch_with_one_message_too_large_for_the_detour_is_not_sent_in_part(
+    pair: PairUnderTest, queue: str, primary: Broker
+) -> None:
+    small_backlog(pair)
+    await pair.pair(failover_interval=DIRECTLY, backlog_queue_count=1)
+    inject(primary, "refuse-sends", queue, error="internal-error")
+    client = pair.primary.create_queue_client(queue)
+    # The first four fill a transfer and begin another; the last one fits the primary, and not the detour.
+    batch = [message_of(100_000 + number) for number in range(4)] + [message_of(262_144)]
+    with pytest.raises(MessageSizeExceededError, match="too large for the detour"):
+        await client.send_batch(batch)
+    assert set(pair.backlog().values()) == {0}
+    await client.send_batch(batch[:4])
+    assert sum(pair.backlog().values()) == 4
 
 
 @mission("M25")

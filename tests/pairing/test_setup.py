@@ -6,6 +6,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import RawTestServer
 
 from tandem.client import (
     NEVER,
@@ -20,9 +22,12 @@ from tandem.client import (
     UnauthorizedAccessError,
     sync,
 )
+from tandem.client.atom import ATOM, SERVICE_BUS
 from tandem.errors import ConfigurationError, StateError
 from tandem.pairing import PairedNamespaceOptions, SendAvailabilityPairedNamespaceOptions
-from tandem.pairing.backlog import backlog_queue_path
+from tandem.pairing.azure import PairedServiceBusOptions
+from tandem.pairing.backlog import backlog_queue_path, ensure_backlog_queues
+from tandem.pairing.ownership import BacklogOwner
 from tandem.testing import Broker
 from tests.markers import mission
 from tests.pairing.hurry import PairUnderTest
@@ -50,6 +55,12 @@ async def test_the_defaults_are_those_of_the_service(pair: PairUnderTest) -> Non
         ({"failover_interval": timedelta(seconds=-1)}, "failover_interval is .* it must be from 0"),
         ({"failover_interval": timedelta(days=2)}, "failover_interval is 2 days"),
         ({"ping_primary_interval": timedelta(0)}, "ping_primary_interval is 0:00:00; it must be longer than 0"),
+        ({"failover_interval": 10}, r"failover_interval is 10; .* such as timedelta\(seconds=10\)"),
+        ({"failover_interval": None}, r"failover_interval is None; it must be a timedelta"),
+        ({"ping_primary_interval": 0.5}, r"ping_primary_interval is 0.5; .* such as timedelta\(seconds=0.5\)"),
+        ({"backlog_queue_count": 2.5}, "backlog_queue_count is 2.5; it must be a whole number"),
+        ({"backlog_queue_count": True}, "backlog_queue_count is True; it must be a whole number"),
+        ({"backlog_queue_count": "10"}, "backlog_queue_count is '10'; it must be a whole number"),
     ],
 )
 async def test_what_cannot_be_is_refused_by_name_value_and_limit(
@@ -57,6 +68,8 @@ async def test_what_cannot_be_is_refused_by_name_value_and_limit(
 ) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
         pair.options(**chosen)
+    with pytest.raises(ConfigurationError, match=complaint):
+        PairedServiceBusOptions(**chosen)
 
 
 @mission("M20")
@@ -94,11 +107,63 @@ async def test_when_it_returns_the_backlog_queues_are_there_as_they_should_be(pa
             lock_duration=timedelta(minutes=1),
             dead_lettering_on_message_expiration=True,
             enable_batched_operations=True,
-            max_message_size_in_kilobytes=found[0].max_message_size_in_kilobytes,
+            # The largest that the secondary permits: a rewritten message is larger than the one that was sent.
+            max_message_size_in_kilobytes=102_400,
             user_metadata=found[0].user_metadata,
         )
         for index in range(4)
     ]
+
+
+class Cloud:
+    """The management API of the cloud service, as far as pairing uses it: one tier, and the queues that were made."""
+
+    def __init__(self, namespace_info: str | None) -> None:
+        self._namespace_info = namespace_info
+        self.created: dict[str, bytes] = {}
+
+    async def __call__(self, request: web.BaseRequest) -> web.Response:
+        path = request.path.lstrip("/")
+        if request.method == "PUT":
+            self.created[path] = await request.read()
+        if path == "$namespaceinfo" and self._namespace_info is not None:
+            return self._entry(f'<NamespaceInfo xmlns="{SERVICE_BUS}">{self._namespace_info}</NamespaceInfo>')
+        if path not in self.created:
+            return web.Response(status=404)
+        return self._entry(f'<QueueDescription xmlns="{SERVICE_BUS}"></QueueDescription>')
+
+    def _entry(self, content: str) -> web.Response:
+        text = f'<entry xmlns="{ATOM}"><title>x</title><content type="application/xml">{content}</content></entry>'
+        return web.Response(text=text, content_type="application/atom+xml")
+
+
+@mission("M21", "M24")
+@pytest.mark.parametrize(
+    "namespace_info, written",
+    [
+        ("<MessagingSKU>Standard</MessagingSKU>", None),
+        ("<MessagingSKU>Premium</MessagingSKU>", b"MaxMessageSizeInKilobytes>102400<"),
+        (
+            "<MaxMessageSizeInKilobytes>2048</MaxMessageSizeInKilobytes><MessagingSKU>Standard</MessagingSKU>",
+            b"MaxMessageSizeInKilobytes>2048<",
+        ),
+        (None, None),
+    ],
+    ids=["standard tier", "premium tier", "tandem", "a service that does not describe itself"],
+)
+async def test_only_a_secondary_that_offers_large_messages_is_asked_for_them(
+    namespace_info: str | None, written: bytes | None
+) -> None:
+    cloud = Cloud(namespace_info)
+    async with RawTestServer(cloud) as server:
+        provider = TokenProvider.create_shared_access_signature("Root", "key")
+        manager = NamespaceManager(f"amqp://127.0.0.1:{server.port}", provider)
+        owner = BacklogOwner("shop", None, ("amqp://shop",))
+        assert await ensure_backlog_queues(manager, owner, 2, []) == 2
+    assert set(cloud.created) == {"shop/x-servicebus-transfer/0", "shop/x-servicebus-transfer/1"}
+    for description in cloud.created.values():
+        assert (b"MaxMessageSizeInKilobytes" in description) == (written is not None)
+        assert (written or b"") in description
 
 
 @mission("M21")
@@ -176,6 +241,8 @@ def test_a_program_without_asyncio_pairs_in_the_same_words(primary: Broker, seco
     ):
         manager = sync.NamespaceManager.from_connection_string(secondary.connection_string)
         options = SendAvailabilityPairedNamespaceOptions(manager, other, 1, primary_namespace="without-asyncio")
+        assert options.secondary_namespace_manager is manager, "it is of the kind that the program uses"
+        assert options.messaging_factory is other
         factory.pair_namespace(options)
         client = factory.create_queue_client(queue)
         client.send(sync.BrokeredMessage("hello"))
@@ -183,3 +250,15 @@ def test_a_program_without_asyncio_pairs_in_the_same_words(primary: Broker, seco
         assert message is not None
         assert message.body == b"hello"
         message.complete()
+
+
+async def test_a_closed_factory_of_a_pair_says_which_of_the_two_it_is(pair: PairUnderTest, queue: str) -> None:
+    await pair.pair(enable_syphon=False)
+    client = pair.primary.create_queue_client(queue)
+    await pair.close()
+    with pytest.raises(StateError, match=f"the factory for {pair.primary.address}, the primary of a pair, is closed"):
+        await client.send(BrokeredMessage("too late"))
+    with pytest.raises(
+        StateError, match=f"the factory for {pair.secondary.address}, the secondary of a pair, is closed"
+    ):
+        await pair.secondary.create_queue_client(queue).send(BrokeredMessage("too late"))

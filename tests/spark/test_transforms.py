@@ -117,6 +117,34 @@ def test_units_are_priced_by_the_tariff_to_the_last_digit(spark: SparkSession) -
     )
 
 
+@mission("M29", "M31")
+def test_the_cost_includes_bandwidth_by_direction_to_the_last_digit(spark: SparkSession) -> None:
+    gigabyte = Decimal(1_000_000_000)
+    tariff = Tariff(
+        "EUR",
+        Decimal(0),
+        rates=(Rate(stage="syphon", price_per_byte_out=Decimal("0.000001") / gigabyte),),
+        price_per_byte_in=Decimal("0.02") / gigabyte,
+        price_per_byte_out=Decimal("0.123456") / gigabyte,
+    )
+    rows = [
+        record(0, "send", bytes=1_000_000),
+        record(0, "receive", bytes=3_000_000_001),
+        record(0, "receive", bytes=5 * 10**12, stage="syphon"),
+        record(0, "complete", bytes=10**9),
+        record(0, "send", bytes=10**9, outcome="server-busy"),
+    ]
+    priced = records(spark, rows).transform(costs(tariff)).collect()
+    assert {(row.operation, row.stage, row.outcome): row.cost for row in priced} == {
+        ("send", "direct", "ok"): Decimal("0.00002"),
+        # 3.000000001 GB at 0.123456 are 0.370368000123456.
+        ("receive", "direct", "ok"): Decimal("0.37036800"),
+        ("receive", "syphon", "ok"): Decimal("0.005"),
+        ("complete", "direct", "ok"): Decimal(0),
+        ("send", "direct", "server-busy"): Decimal(0),
+    }
+
+
 @mission("M26", "M29")
 @pytest.mark.parametrize("hours, polls", [(1, 40), (24, 960), (720, 28_800)])
 def test_long_polls_add_up_as_the_mission_says(spark: SparkSession, hours: int, polls: int) -> None:

@@ -74,7 +74,7 @@ _COMMANDS: Final = {
         "pipeline:app",
         "Jobs on Spark: events into files, cost, availability, latency, bulk syphon; pip install 'tandem-bus[spark]'.",
     ),
-    "cost": _Place("cost:app", "What operations cost, before and afterwards."),
+    "cost": _Place("cost:app", "The cost of operations, estimated ahead and as metered."),
     "check": _Place("check:check", "Read a data directory from end to end and say what contradicts what."),
     "bench": _Place("bench:app", "Side-by-side benchmarks: ratios from one run on one machine."),
     "completion": _Place(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tandem.cli.entities import moment_text
-from tandem.cli.output import neutral, print_table
+from tandem.cli.output import fits_terminal, neutral, print_records, print_table
 
 if TYPE_CHECKING:
     from tandem.amqp import Message
@@ -45,10 +45,13 @@ _COLUMNS: Final = {
     "enqueued": "enqueued_time_ms",
     "scheduled for": "scheduled_enqueue_time_ms",
     "reason": "dead_letter_reason",
+    "description": "dead_letter_error_description",
     "properties": "application_properties",
     "body": "body",
     "unreadable": "unreadable",
 }
+_DESCRIPTION: Final = "description"
+_OF_DEAD_LETTERS: Final = frozenset({"DeadLetterReason", "DeadLetterErrorDescription"})
 _NUMBERS: Final = ("sequence", "deliveries")
 _UNBROKEN: Final = ("enqueued", "scheduled for")
 
@@ -178,9 +181,15 @@ def _body_fields(body: bytes, encoding: str | None) -> MessageFields:
 
 
 def print_messages(messages: Sequence[MessageFields]) -> None:
+    """Print a table. Dead letters whose descriptions do not fit into one are printed line by line instead: a column of
+    sentences that is a few characters wide cannot be read."""
     rows = [{heading: _cell(message, field) for heading, field in _COLUMNS.items()} for message in messages]
     headings = [heading for heading in _COLUMNS if heading == "body" or any(row[heading] for row in rows)]
-    print_table(headings, [[row[heading] for heading in headings] for row in rows], _NUMBERS, _UNBROKEN)
+    cells = [[row[heading] for heading in headings] for row in rows]
+    if _DESCRIPTION in headings and not fits_terminal(headings, cells):
+        print_records([{heading: row[heading] for heading in headings if row[heading]} for row in rows])
+    else:
+        print_table(headings, cells, _NUMBERS, _UNBROKEN)
 
 
 def _cell(message: MessageFields, field: str) -> str:
@@ -191,8 +200,8 @@ def _cell(message: MessageFields, field: str) -> str:
     if field == "body":
         return _body_text(value, message.get("body_encoding"))
     if field == "application_properties":
-        # The reason of a dead letter is one of them, and has a column of its own.
-        shown = {name: one for name, one in value.items() if name != "DeadLetterReason"}
+        # The reason of a dead letter and its description are among them, and have columns of their own.
+        shown = {name: one for name, one in value.items() if name not in _OF_DEAD_LETTERS}
         return _cut(", ".join(f"{neutral(name)}={_value_text(one)}" for name, one in shown.items()))
     if field.endswith("_time_ms"):
         # Without the zone, for which a table has little room: everything of a broker is in UTC.

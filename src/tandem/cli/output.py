@@ -6,14 +6,25 @@ import contextlib
 import json
 import sys
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import typer
 
 from tandem.cli.failure import CommandFailed
 
-__all__ = ["Advance", "confirm", "is_terminal", "neutral", "neutral_lines", "print_json", "print_table", "progress"]
+__all__ = [
+    "Advance",
+    "confirm",
+    "fits_terminal",
+    "is_terminal",
+    "neutral",
+    "neutral_lines",
+    "print_json",
+    "print_records",
+    "print_table",
+    "progress",
+]
 
 # Unicode's categories of characters that a terminal may act upon, or that change what is shown around them: control
 # characters, among them the one that begins every escape sequence, changes of the writing direction, lone surrogates,
@@ -22,6 +33,9 @@ _UNSAFE_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"}
 
 # Joins emoji, and does nothing else.
 _JOINER: Final = "\u200d"
+
+# Characters between two columns of a table.
+_COLUMN_GAP: Final = 2
 
 _NAMED: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
@@ -80,6 +94,23 @@ def print_table(
         table.add_row(*row)
     # Texts of users may have brackets, which are no markup, and words between colons, which are no emoji.
     Console(markup=False, emoji=False, highlight=False).print(table)
+
+
+def fits_terminal(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether a table has room for each cell on one line."""
+    from rich.cells import cell_len
+    from rich.console import Console
+
+    widths = [max(cell_len(cell) for cell in column) for column in zip(headings, *rows, strict=True)]
+    return sum(widths) + _COLUMN_GAP * (len(widths) - 1) <= Console().width
+
+
+def print_records(records: Iterable[Mapping[str, str]]) -> None:
+    """Print a block for each record: a line for each field, its name in front, and as wide as the terminal."""
+    for number, record in enumerate(records):
+        if number:
+            typer.echo()
+        print_table(("field", "value"), list(record.items()), unbroken=("field",), has_header=False)
 
 
 # --- with people ----------------------------------------------------------------------------------------------------

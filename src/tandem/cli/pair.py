@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from tandem.cli.capacity import MessageBytes, MessageRate, parse_rate, parse_seconds
 from tandem.cli.entities import broker_of
+from tandem.cli.failure import CommandFailed
 from tandem.cli.options import AsJson, Connection
 from tandem.cli.output import neutral, print_json, print_table
+from tandem.cli.pair_backlog import Backlog, Demand
+from tandem.cli.pair_clients import age_text, last_heard_text, note_client, presence
 
 if TYPE_CHECKING:
     from tandem.client import MessagingFactorySettings, NamespaceManager, QueueDescription
@@ -105,6 +110,8 @@ class Finding:
     what: str
     is_ok: bool
     detail: str
+    # For programs, where the detail has numbers.
+    figures: dict[str, Any] | None = None
 
 
 @app.command("check")
@@ -112,20 +119,32 @@ def check_pair(
     secondary: Secondary,
     backlog_queues: BacklogQueues = 10,
     primary_namespace: PrimaryNamespace = None,
+    rate: MessageRate = None,
+    message_bytes: MessageBytes = 1_024,
+    outage: Annotated[
+        str,
+        typer.Option(metavar="TIME", help="With --rate: the outage that the backlog queues have to absorb."),
+    ] = "0s",
     connection_string: Connection = None,
     as_json: AsJson = False,
 ) -> None:
-    """Look whether a pair would work: both namespaces, the rights, and the backlog queues. Nothing is changed.
+    """Check whether a pair would work: both namespaces, the rights, and the backlog queues. Nothing is changed.
+
+    With --rate it says how long an outage the backlog queues absorb, and with --outage how many of them that needs.
 
     \b
     Examples:
       tandem pair check --secondary "$SECONDARY"
+      tandem pair check --secondary "$SECONDARY" --rate 500 --message-bytes 4096 --outage 8h
       tandem pair check --connection-string "$PRIMARY" --secondary "$SECONDARY" --backlog-queues 5 --json
     """
     primary = primary_string(connection_string)
+    demand = Demand(parse_rate(rate), message_bytes, parse_seconds(outage, "--outage", allow_zero=True))
+    if demand.outage_s and demand.messages_per_second is None:
+        raise CommandFailed(f"--outage is {outage!r:.40}; give --rate too: how much an outage brings depends on it")
     owner = owner_of(primary, secondary, primary_namespace)
     name = owner.name
-    findings = asyncio.run(_check(primary, secondary, owner, backlog_queues))
+    findings = asyncio.run(_check(primary, secondary, owner, backlog_queues, demand))
     is_ok = all(finding.is_ok for finding in findings)
     if as_json:
         print_json({"is_ok": is_ok, "primary_namespace": name, "findings": [asdict(one) for one in findings]})
@@ -136,7 +155,7 @@ def check_pair(
         raise typer.Exit(1)
 
 
-async def _check(primary: str, secondary: str, owner: BacklogOwner, count: int) -> list[Finding]:
+async def _check(primary: str, secondary: str, owner: BacklogOwner, count: int, demand: Demand) -> list[Finding]:
     from tandem.client import MessagingFactory, NamespaceManager
     from tandem.pairing.backlog import backlog_queue_path
 
@@ -153,6 +172,9 @@ async def _check(primary: str, secondary: str, owner: BacklogOwner, count: int) 
     found = {queue.path.lower(): queue for queue in await manager.get_queues()}
     existing = [path for path in paths if path.lower() in found]
     findings += [_judge_queue(path, found.get(path.lower()), owner, manager.address) for path in paths]
+    findings += await _judge_backlog(
+        {path: found.get(path.lower()) for path in paths}, primary_manager, manager, demand
+    )
     if existing:
         async with MessagingFactory.from_connection_string(secondary, settings) as factory:
             sender, receiver = factory.create_message_sender(existing[0]), factory.create_message_receiver(existing[0])
@@ -161,6 +183,20 @@ async def _check(primary: str, secondary: str, owner: BacklogOwner, count: int) 
                 await _look("secondary: the right Listen (for a syphon)", _described(receiver.peek(), existing[0]))
             )
     return findings
+
+
+async def _judge_backlog(
+    queues: Mapping[str, QueueDescription | None],
+    primary: NamespaceManager,
+    secondary: NamespaceManager,
+    demand: Demand,
+) -> list[Finding]:
+    backlog = Backlog(queues, await secondary.max_message_size_in_kilobytes())
+    size, room = await backlog.judge_message_size(primary), backlog.judge_room(demand)
+    return [
+        Finding("backlog queues: the largest message", size.is_ok, size.detail),
+        Finding("backlog queues: room for an outage", room.is_ok, room.detail, room.figures),
+    ]
 
 
 async def _look(what: str, attempt: Awaitable[str]) -> Finding:
@@ -240,9 +276,11 @@ def show_status(
     connection_string: Connection = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show how much is in the backlog, and the state of each entity as paired clients have reported it.
+    """Show the backlog, and the state of each entity as paired clients have reported it.
 
-    Warns if messages wait and no syphon has polled the backlog for 20 minutes, where the secondary is a Tandem broker.
+    `last heard` says when a client reported last, and whether it was closed, or is gone: an entity that failed over is
+    pinged, and pings are reported. Warns if messages wait and no syphon has polled the backlog for 20 minutes, where
+    the secondary is a Tandem broker.
 
     \b
     Examples:
@@ -253,7 +291,9 @@ def show_status(
     queues, entities = asyncio.run(_status(secondary, owner))
     stranded = find_stranded(secondary, name)
     if as_json:
-        print_json({"primary_namespace": name, "backlog_queues": queues, "entities": entities, "stranded": stranded})
+        now = datetime.now(UTC)
+        clients = [{**one, "client_state": presence(one, now)} for one in entities]
+        print_json({"primary_namespace": name, "backlog_queues": queues, "entities": clients, "stranded": stranded})
         return
     if queues:
         rows = [(one["path"], f"{one['active']:,}", f"{one['dead_lettered']:,}", f"{one['bytes']:,}") for one in queues]
@@ -268,11 +308,15 @@ def show_status(
         )
     if entities:
         typer.echo()
-        columns = ("entity", "state", "since", "client", "diverted", "syphoned")
+        now = datetime.now(UTC)
+        for one in entities:
+            one |= {"since": age_text(one["since"], now), "last heard": last_heard_text(one, now)}
+        columns = ("entity", "state", "since", "client", "last heard", "diverted", "syphoned")
         print_table(
             columns,
             [[neutral(str(one[column])) for column in columns] for one in entities],
             ("diverted", "syphoned"),
+            ("state", "since"),
         )
 
 
@@ -344,24 +388,30 @@ def _event(body: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     is_event = isinstance(event, dict) and event.get("kind") == "pairing" and isinstance(event.get("entity"), str)
-    # Events about the pair as a whole name no entity.
-    is_event = is_event and bool(event["entity"])
+    # Events about the pair as a whole name no entity; of these, only the end of a client matters here.
+    is_event = is_event and (bool(event["entity"]) or event.get("event") == "closed")
     return event if is_event else None
 
 
 def summarize(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The last state of each entity for each client, and how many messages went which way."""
+    """Return the last state of each entity for each client, when that was heard of, and how many messages it moved."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
+    clients: dict[str, dict[str, Any]] = {}
     for event in events:
         key = (event["entity"], str(event.get("client")))
+        kind = event.get("event")
+        note_client(clients.setdefault(key[1], {"ping_interval_s": None}), event)
+        if kind == "closed":
+            # It is about the client, and not about an entity.
+            continue
         one = found.setdefault(
             key,
             {"entity": key[0], "client": key[1], "state": "healthy", "since": "", "diverted": 0, "syphoned": 0},
         )
-        kind = event.get("event")
         if kind in _STATE_EVENTS:
             one["state"] = "healthy" if kind == "restored" else kind
             one["since"] = event.get("time")
         elif kind in {"diverted", "syphoned"} and isinstance(event.get("count"), int):
             one[kind] += event["count"]
-    return sorted(found.values(), key=lambda one: (one["entity"], one["client"]))
+    known = [one | clients[one["client"]] for one in found.values()]
+    return sorted(known, key=lambda one: (one["entity"], one["client"]))

@@ -171,7 +171,11 @@ class ServiceConnection:
     """What a factory and all that it made share."""
 
     def __init__(
-        self, address: ServiceAddress, token_provider: TokenProvider, settings: MessagingFactorySettings
+        self,
+        address: ServiceAddress,
+        token_provider: TokenProvider,
+        settings: MessagingFactorySettings,
+        noun: str = "factory",
     ) -> None:
         self.address = address
         self.settings = settings
@@ -186,6 +190,9 @@ class ServiceConnection:
         self.on_connected: Callable[[NamespaceIdentity | None], None] | None = None
         # Set when it is closed, or is of no more use.
         self.ended = asyncio.Event()
+        # For errors: what has this connection, and which namespace of a pair it is for.
+        self._noun = noun
+        self.role: str | None = None
         # Whoever decides where messages go, if the namespace is one of a pair; and whether any were sent already.
         self.interceptor: SendInterceptor | None = None
         self.has_sent = False
@@ -219,7 +226,8 @@ class ServiceConnection:
         if self._fault is not None:
             raise self._fault
         if self._is_closed:
-            raise StateError("the factory is closed; make a new one")
+            role = "" if self.role is None else f", the {self.role} of a pair,"
+            raise StateError(f"the {self._noun} for {self.address}{role} is closed; make a new one")
 
     async def wire(self) -> Wire:
         """The connection as it is now, or a new one."""

@@ -15,6 +15,7 @@ from tandem.amqp import Message
 from tandem.amqp.message import BodyKind, Header, MessageId, Properties, encode_message
 from tandem.amqp.sections import FOOTER
 from tandem.amqp.types import Timestamp
+from tandem.client.checks import require_timedelta
 from tandem.client.message_body import Body, read_body, written_body
 from tandem.errors import EncodeError, UsageError
 from tandem.rules.values import TimeSpan, amqp_value
@@ -79,6 +80,9 @@ class Settler(Protocol):
 
     async def renew_lock(self, message: BrokeredMessage) -> datetime:
         """Hold the message for another lock duration."""
+
+
+_EMPTY_HEADER: Final = Header()
 
 
 class BrokeredMessage:
@@ -343,6 +347,8 @@ class BrokeredMessage:
 
     @time_to_live.setter
     def time_to_live(self, time_to_live: timedelta | None) -> None:
+        if time_to_live is not None:
+            require_timedelta("time_to_live", time_to_live)
         ttl_ms = None if time_to_live is None else time_to_live // _MILLISECOND
         if ttl_ms is not None and not 1 <= ttl_ms <= _MAX_TTL_MS:
             raise UsageError(
@@ -478,18 +484,24 @@ class BrokeredMessage:
 
     # --- on the wire ----------------------------------------------------------------------------------------
 
+    @property
+    def _written_header(self) -> Header | None:
+        """The header, unless nothing is set in it: a message that is sent again is no larger than it was."""
+        header = self._header if self._source is None else self._head
+        return None if header == _EMPTY_HEADER else header
+
     def to_payload(self) -> bytes:
         """The message encoded. For the inside of this library."""
         if self._body is not None:
             return encode_message(
-                header=self._header if self._source is None else self._head,
+                header=self._written_header,
                 message_annotations=self._marks,
                 properties=self._bare,
                 application_properties=_encodable(self.properties),
                 data=self._body,
             )
         head = encode_message(
-            header=self._head,
+            header=self._written_header,
             message_annotations=self._marks,
             properties=self._bare,
             application_properties=_encodable(self.properties),

@@ -147,6 +147,10 @@ class MessagingFactory:
         retrier = self._connection.make_retrier(NoRetry())
         await retrier.perform(self._connection.wire, f"a connection to {self.address}")
 
+    def name_role(self, role: str) -> None:
+        """Say which namespace of a pair this factory is for; errors name it. For the inside of this library."""
+        self._connection.role = role
+
     async def wait_closed(self) -> None:
         """Until it is closed, or faulted."""
         await self._connection.ended.wait()

@@ -46,6 +46,9 @@ _API_VERSION: Final = "2021-05"
 # Entities in one page of a list, as many as the service returns at once.
 _PAGE_ENTITIES: Final = 100
 
+# Kilobytes. The largest message of the Premium tier, whose description of a namespace does not state it.
+_PREMIUM_MESSAGE_KILOBYTES: Final = 102_400
+
 # The words for the descriptions of the service.
 _NOUNS: Final = {
     "QueueDescription": "queue",
@@ -278,6 +281,24 @@ class NamespaceManager:
     async def consumer_group_exists(self, event_hub_path: str, name: str) -> bool:
         """Return whether an event hub has a consumer group of that name."""
         return await self._exists(_group_path(event_hub_path, name), "ConsumerGroupDescription")
+
+    # --- the namespace --------------------------------------------------------------------------------------
+
+    async def max_message_size_in_kilobytes(self) -> int | None:
+        """Return the largest message size that an entity may be created with; None if the namespace offers no choice.
+
+        Tandem and the Premium tier of the cloud service offer it. Its Standard tier refuses a description that names a
+        size.
+        """
+        try:
+            _, namespace = await self._get("$namespaceinfo", "NamespaceInfo")
+        except MessagingEntityNotFoundError:
+            return None
+        stated = text_of(namespace, "MaxMessageSizeInKilobytes")
+        if stated is not None and stated.isdecimal():
+            return int(stated)
+        is_premium = text_of(namespace, "MessagingSKU") == "Premium"
+        return _PREMIUM_MESSAGE_KILOBYTES if is_premium else None
 
     # --- requests -------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from typing import Final, Self, cast
 
 from tandem.amqp import ACCEPTED, RELEASED, AmqpError, DeliveryState, IncomingDelivery, Modified, Rejected, Source
 from tandem.amqp.types import Symbol
+from tandem.client.checks import require_whole_number
 from tandem.client.connection import ServiceConnection, close_link
 from tandem.client.errors import MessagingCommunicationError, MessagingError, OperationTimeoutError, messaging_error
 from tandem.client.inbox import Inbox
@@ -53,6 +54,7 @@ class MessageReceiver:
     def __init__(
         self, connection: ServiceConnection, path: str, receive_mode: ReceiveMode, prefetch_count: int
     ) -> None:
+        require_whole_number("prefetch_count", prefetch_count)
         if not 0 <= prefetch_count <= MAX_PREFETCH_COUNT:
             raise UsageError(f"prefetch_count is {prefetch_count}; it must be from 0 to {MAX_PREFETCH_COUNT:,}")
         self._connection = connection
@@ -98,6 +100,7 @@ class MessageReceiver:
         timeout: timedelta | float | None = None,  # noqa: ASYNC109 - the service's own name; that it passes is no error
     ) -> list[BrokeredMessage]:
         """Up to `max_count` messages: those that are there when the first one is. None when none came in time."""
+        require_whole_number("max_count", max_count)
         if not 1 <= max_count <= MAX_BATCH_MESSAGES:
             raise UsageError(f"max_count is {max_count}; it must be from 1 to {MAX_BATCH_MESSAGES:,}")
         inbox = self._inbox.current

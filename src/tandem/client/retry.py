@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from tandem.client.checks import require_seconds, require_whole_number
 from tandem.client.errors import MessagingError, OperationTimeoutError, ServerBusyError, messaging_error
 from tandem.client.waiting import Waiting
 from tandem.errors import TandemError, UsageError
@@ -38,6 +39,9 @@ class RetryPolicy:
     random: Callable[[], float] = field(default=random.random, repr=False)
 
     def __post_init__(self) -> None:
+        require_whole_number("max_attempts", self.max_attempts)
+        require_seconds("min_backoff_s", self.min_backoff_s)
+        require_seconds("max_backoff_s", self.max_backoff_s)
         if self.max_attempts < 1:
             raise UsageError(f"max_attempts is {self.max_attempts}; it must be at least 1")
         if not 0 <= self.min_backoff_s <= self.max_backoff_s:

@@ -50,11 +50,14 @@ _TRANSFER_DESTINATION: Final = "com.microsoft:transfer-destination-address"
 
 
 class SendLink:
-    """A link, and the connection it is on."""
+    """A link to an entity, and the connection it is on."""
 
-    def __init__(self, wire: Wire, sender: Sender, note_unanswered: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, wire: Wire, sender: Sender, path: str, note_unanswered: Callable[[], None] | None = None
+    ) -> None:
         self.wire = wire
         self.sender = sender
+        self._path = path
         self._note_unanswered = note_unanswered
         attach = sender.link.attach
         announced = None if attach is None else attach.max_message_size
@@ -69,11 +72,10 @@ class SendLink:
 
     async def send(self, payload: bytes, message_format: int, transaction: Transaction | None) -> None:
         """Send, and return when the service has taken it."""
-        limit = self.max_message_size_bytes if message_format != BATCH_FORMAT else self.max_batch_size_bytes
-        if len(payload) > limit:
-            raise MessageSizeExceededError(
-                f"the message has {len(payload):,} bytes as it is sent; '{self.sender.link.name}' takes {limit:,}"
-            )
+        if message_format == BATCH_FORMAT:
+            self._check_size(payload, self.max_batch_size_bytes, "batch")
+        else:
+            self._check_size(payload, self.max_message_size_bytes, "message")
         state = None if transaction is None else await transaction.state(self.wire)
         try:
             outcome = await self.sender.send(payload, message_format=message_format, state=state)
@@ -83,6 +85,22 @@ class SendLink:
                 self._note_unanswered()
             raise
         check_outcome(outcome)
+
+    def portions(self, payloads: Sequence[bytes], max_batch_bytes: int | None = None) -> list[list[bytes]]:
+        """Split messages into as few transfers as their order and the limits allow.
+
+        Refuses all of them if one is too large: that is found before the first transfer, not after some of them.
+        """
+        for payload in payloads:
+            self._check_size(payload, self.max_message_size_bytes, "message")
+        limit = self.max_batch_size_bytes
+        return split_by_size(payloads, limit if max_batch_bytes is None else min(limit, max_batch_bytes))
+
+    def _check_size(self, payload: bytes, limit_bytes: int, noun: str) -> None:
+        if len(payload) > limit_bytes:
+            raise MessageSizeExceededError(
+                f"the {noun} has {len(payload):,} bytes as it is sent; '{self._path}' takes at most {limit_bytes:,}"
+            )
 
 
 def check_outcome(outcome: DeliveryState | None) -> None:
@@ -148,7 +166,8 @@ class MessageSender:
     async def send_batch(self, messages: Iterable[BrokeredMessage], *, transaction: Transaction | None = None) -> None:
         """Send messages together: in one transfer if they fit, in as few as possible if not.
 
-        The messages of one transfer are taken all or none.
+        The messages of one transfer are taken all or none. If one of the messages is too large for the entity, none is
+        sent.
         """
         payloads = [message.to_payload() for message in messages]
         if not payloads:
@@ -158,11 +177,8 @@ class MessageSender:
             await interceptor.send(self, payloads)
             return
         link = await self._retrier.perform(self._link.get, f"a link to '{self._path}'")
-        for portion in split_by_size(payloads, link.max_batch_size_bytes):
-            if len(portion) == 1:
-                await self._send(portion[0], 0, transaction)
-            else:
-                await self._send(make_batch(portion), BATCH_FORMAT, transaction)
+        for portion in link.portions(payloads):
+            await self._send(*_transfer(portion), transaction)
 
     async def schedule(
         self,
@@ -212,17 +228,15 @@ class MessageSender:
         self._connection.has_sent = True
         return None if transaction is not None or self._via is not None else self._connection.interceptor
 
-    async def send_some(self, payloads: Sequence[bytes], timeout_s: float) -> int:
-        """One attempt, whatever the retry policy says, to send the first of these messages: as many as one transfer
-        holds. Returns how many. For the inside of this library."""
+    async def send_some(self, payloads: Sequence[bytes], timeout_s: float, max_batch_bytes: int | None = None) -> int:
+        """Try once, whatever the retry policy says, to send the first of these messages: as many as one transfer holds.
+        Returns how many; none is sent if one of them, the first or a later one, is too large. For the inside of this
+        library."""
 
         async def attempt() -> int:
             link = await self._link.get()
-            if len(payloads) == 1:
-                await link.send(payloads[0], 0, None)
-                return 1
-            portion = split_by_size(payloads, link.max_batch_size_bytes)[0]
-            await link.send(make_batch(portion), BATCH_FORMAT, None)
+            portion = link.portions(payloads, max_batch_bytes)[0]
+            await link.send(*_transfer(portion), None)
             return len(portion)
 
         return await self._connection.make_retrier(NoRetry()).perform(attempt, f"a send to '{self._path}'", timeout_s)
@@ -248,11 +262,16 @@ class MessageSender:
         self._connection.opened.add(self)
         await wire.authorize(self._path)
         if self._via is None:
-            return SendLink(wire, await wire.client.sender(self._path), self._note_unanswered)
+            return SendLink(wire, await wire.client.sender(self._path), self._path, self._note_unanswered)
         await wire.authorize(self._via)
         properties: dict[object, object] = {Symbol(_TRANSFER_DESTINATION): self._path}
         sender = await wire.client.sender(self._via, properties=properties)
-        return SendLink(wire, sender, self._note_unanswered)
+        return SendLink(wire, sender, self._via, self._note_unanswered)
+
+
+def _transfer(portion: list[bytes]) -> tuple[bytes, int]:
+    """Return the payload and the format of a transfer that carries these messages."""
+    return (portion[0], 0) if len(portion) == 1 else (make_batch(portion), BATCH_FORMAT)
 
 
 def split_by_size(payloads: Sequence[bytes], max_bytes: int) -> list[list[bytes]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
+from tandem.client.checks import require_seconds, require_timedelta, require_whole_number
 from tandem.client.retry import RetryPolicy
 from tandem.client.waiting import Waiting
 from tandem.errors import UsageError
@@ -34,8 +35,10 @@ class MessagingFactorySettings:
     waiting: Waiting = field(default_factory=Waiting)
 
     def __post_init__(self) -> None:
+        require_timedelta("operation_timeout", self.operation_timeout)
         if self.operation_timeout <= timedelta(0):
-            raise UsageError(f"operation_timeout is {self.operation_timeout}; it must be longer than nothing")
+            raise UsageError(f"operation_timeout is {self.operation_timeout}; it must be longer than 0")
+        require_whole_number("prefetch_count", self.prefetch_count)
         if not 0 <= self.prefetch_count <= MAX_PREFETCH_COUNT:
             raise UsageError(f"prefetch_count is {self.prefetch_count}; it must be from 0 to {MAX_PREFETCH_COUNT:,}")
 
@@ -44,7 +47,11 @@ def seconds(timeout: timedelta | float | None, default_s: float) -> float:
     """A time as callers may give it: a timedelta, seconds, or None for the default."""
     if timeout is None:
         return default_s
-    timeout_s = timeout.total_seconds() if isinstance(timeout, timedelta) else float(timeout)
+    if isinstance(timeout, timedelta):
+        timeout_s = timeout.total_seconds()
+    else:
+        require_seconds("timeout", timeout)
+        timeout_s = float(timeout)
     if timeout_s < 0:
         raise UsageError(f"timeout is {timeout!r}; it must not be negative")
     return timeout_s

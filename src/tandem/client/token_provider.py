@@ -8,6 +8,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from tandem.auth.sas import is_sas_token, make_token, parse_token
+from tandem.client.checks import require_seconds
 from tandem.errors import UsageError
 
 __all__ = ["Token", "TokenProvider"]
@@ -56,6 +57,7 @@ class TokenProvider(abc.ABC):
         """
         if not rule_name or not key:
             raise UsageError("a shared access rule has a name and a key; one of them is empty")
+        require_seconds("lifetime_s", lifetime_s)
         if lifetime_s < 1:
             raise UsageError(f"lifetime_s is {lifetime_s}; a token must be valid for at least a second")
         return _KeyTokenProvider(rule_name, key, lifetime_s, entity_path)

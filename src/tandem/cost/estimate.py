@@ -1,4 +1,4 @@
-"""What a pair of namespaces costs before there is one: counted by hand, without a broker and without Spark."""
+"""An estimate of what a pair of namespaces costs, counted by hand, without a broker and without Spark."""
 
 from __future__ import annotations
 
@@ -34,37 +34,42 @@ class Workload:
     ping_interval_s: int = 60
     diverted_messages: int = 0
     message_bytes: int = 1_024
+    syphons: int = 1
 
     def __post_init__(self) -> None:
         for name in ("backlog_queues", "outage_s", "entities", "clients", "diverted_messages", "message_bytes"):
             if getattr(self, name) < 0:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}; it must not be negative")
-        for name in ("duration_s", "long_poll_s", "ping_interval_s"):
+        for name in ("duration_s", "long_poll_s", "ping_interval_s", "syphons"):
             if getattr(self, name) <= 0:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}; it must be more than 0")
 
 
 @dataclass(frozen=True)
 class CostLine:
-    """One kind of operation."""
+    """One kind of operation. Its cost includes that of its bandwidth."""
 
     operation: str
     stage: str
     why: str
     operations: int
     units: int
+    size_bytes: int
+    bandwidth_cost: Decimal
     cost: Decimal
 
 
 def estimate(workload: Workload, tariff: Tariff) -> list[CostLine]:
-    """Empty long polls and pings for the time, and four operations for each message that takes the detour."""
-    polls = workload.duration_s * workload.backlog_queues // workload.long_poll_s
+    """Price the empty long polls and pings of the time, and four operations for each message that takes the detour.
+
+    Each syphon polls every backlog queue; which of them moves a message does not change what that costs.
+    """
+    polls = workload.duration_s * workload.backlog_queues * workload.syphons // workload.long_poll_s
     pings = workload.outage_s // workload.ping_interval_s * workload.entities * workload.clients
-    each = billable_units(workload.message_bytes)
-    diverted = workload.diverted_messages
+    diverted, size_bytes = workload.diverted_messages, workload.message_bytes
     lines = [
-        _line(tariff, _SECONDARY, _BACKLOG_QUEUE, "empty-receive", "syphon", "long polls of the syphon", polls, 1),
-        _line(tariff, _PRIMARY, _PRIMARY, "ping", "direct", "is the primary back?", pings, 1),
+        _line(tariff, _SECONDARY, _BACKLOG_QUEUE, "empty-receive", "syphon", "long polls of the syphons", polls, 0),
+        _line(tariff, _PRIMARY, _PRIMARY, "ping", "direct", "is the primary back?", pings, 0),
     ]
     for place, entity, operation, stage, why in (
         (_SECONDARY, _BACKLOG_QUEUE, "send", "backlog", "to the backlog queue"),
@@ -72,13 +77,14 @@ def estimate(workload: Workload, tariff: Tariff) -> list[CostLine]:
         (_PRIMARY, _PRIMARY, "send", "syphon", "to the entity"),
         (_PRIMARY, _PRIMARY, "receive", "direct", "by the application"),
     ):
-        lines.append(_line(tariff, place, entity, operation, stage, why, diverted, each))
+        lines.append(_line(tariff, place, entity, operation, stage, why, diverted, size_bytes))
     return lines
 
 
 def _line(
-    tariff: Tariff, namespace: str, entity: str, operation: str, stage: str, why: str, count: int, units_each: int
+    tariff: Tariff, namespace: str, entity: str, operation: str, stage: str, why: str, count: int, size_bytes_each: int
 ) -> CostLine:
-    units = count * units_each
-    cost = units * tariff.price_of(namespace, entity, operation, stage)
-    return CostLine(operation, stage, why, count, units, cost)
+    units, size_bytes = count * billable_units(size_bytes_each), count * size_bytes_each
+    bandwidth_cost = size_bytes * tariff.price_of_byte(namespace, entity, operation, stage)
+    cost = units * tariff.price_of(namespace, entity, operation, stage) + bandwidth_cost
+    return CostLine(operation, stage, why, count, units, size_bytes, bandwidth_cost, cost)

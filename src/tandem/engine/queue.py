@@ -187,7 +187,7 @@ class Queue:
     def reserve_sequence_numbers(self, drafts: list[Draft]) -> None:
         """For scheduled messages whose numbers have to be known before they are taken."""
         for draft in drafts:
-            if draft.message.state == SCHEDULED:
+            if draft.message.state == SCHEDULED and not draft.is_ping:
                 draft.message.sequence_number = self.take_number()
 
     def _transfer(self, message: BrokeredMessage, destination: str) -> None:

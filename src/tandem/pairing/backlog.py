@@ -10,14 +10,17 @@ from typing import Final
 from tandem.client.descriptions import NEVER, QueueDescription
 from tandem.client.errors import MessagingEntityAlreadyExistsError, MessagingError
 from tandem.client.namespace_manager import NamespaceManager
+from tandem.cost.backlog_capacity import BACKLOG_QUEUE_MEGABYTES
 from tandem.errors import ConfigurationError
 from tandem.pairing.marks import BacklogMark
 from tandem.pairing.ownership import TRANSFER, BacklogOwner, BacklogQueue, backlog_queues_of
 
 __all__ = [
+    "BACKLOG_BATCH_BYTES",
     "MAX_BACKLOG_QUEUES",
     "backlog_queue_description",
     "backlog_queue_path",
+    "detour_size_text",
     "ensure_backlog_queues",
     "list_backlog_queues",
     "loss_risks",
@@ -26,7 +29,10 @@ __all__ = [
 # Queues. More than that spread nothing further, and each costs a long poll for ever.
 MAX_BACKLOG_QUEUES: Final = 1_000
 
-_MAX_SIZE_MEGABYTES: Final = 5_120
+# Bytes. What messages share one transfer to a backlog queue; a message that is larger travels alone. Every tier takes
+# that much, and a transfer of that size is soon answered however large a message the queue would take.
+BACKLOG_BATCH_BYTES: Final = 262_144
+
 # "For ever": a message that is on its way is never given up because of the number of tries.
 _MAX_DELIVERY_COUNT: Final = 2_147_483_647
 _LOCK_DURATION: Final = timedelta(minutes=1)
@@ -40,17 +46,30 @@ def backlog_queue_path(primary_namespace: str, index: int) -> str:
     return f"{primary_namespace}/{TRANSFER}/{index}"
 
 
-def backlog_queue_description(path: str) -> QueueDescription:
-    """How a backlog queue is made. All that is not said here is as the service has it by default."""
+def backlog_queue_description(path: str, max_message_size_in_kilobytes: int | None = None) -> QueueDescription:
+    """Return the description that a backlog queue is created with. Properties not named here have their defaults.
+
+    A backlog queue takes messages of every entity of the primary, rewritten and so a little larger. It therefore gets
+    the largest message size that the secondary permits, where the secondary offers that choice.
+    """
     return QueueDescription(
         path,
-        max_size_in_megabytes=_MAX_SIZE_MEGABYTES,
+        max_size_in_megabytes=BACKLOG_QUEUE_MEGABYTES,
         max_delivery_count=_MAX_DELIVERY_COUNT,
         default_message_time_to_live=NEVER,
         auto_delete_on_idle=NEVER,
         lock_duration=_LOCK_DURATION,
         dead_lettering_on_message_expiration=True,
         enable_batched_operations=True,
+        max_message_size_in_kilobytes=max_message_size_in_kilobytes,
+    )
+
+
+def detour_size_text(path: str, reason: str) -> str:
+    """Say that a message for an entity is too large for the detour, and what to do."""
+    return (
+        f"'{path}' cannot be sent to, and a message is too large for the detour, for which it is rewritten and grows: "
+        f"{reason}. Send smaller messages, or raise the largest message size of the backlog queue"
     )
 
 
@@ -97,13 +116,15 @@ async def ensure_backlog_queues(
     """
     owner.require_own(existing, manager.address)
     found = {queue.index: queue for queue in existing if owner.has_name(queue)}
+    is_complete = all(index in found for index in range(count))
+    max_message_size_in_kilobytes = None if is_complete else await manager.max_message_size_in_kilobytes()
     for index in range(count):
         path = backlog_queue_path(owner.name, index)
         try:
             if index in found:
                 await _update_mark(manager, owner, found[index])
             else:
-                await _create(manager, path, owner.mark)
+                await _create(manager, backlog_queue_description(path, max_message_size_in_kilobytes), owner.mark)
         except MessagingError as error:
             error.add_note(f"while the backlog queue '{path}' was looked for or made at {manager.address}")
             raise
@@ -111,14 +132,15 @@ async def ensure_backlog_queues(
     return count
 
 
-async def _create(manager: NamespaceManager, path: str, mark: BacklogMark) -> None:
+async def _create(manager: NamespaceManager, description: QueueDescription, mark: BacklogMark) -> None:
     try:
-        await manager.create_queue(dataclasses.replace(backlog_queue_description(path), user_metadata=mark.to_text()))
+        await manager.create_queue(dataclasses.replace(description, user_metadata=mark.to_text()))
     except MessagingEntityAlreadyExistsError:
         # Another application that pairs the same namespaces made it in the meantime; or it is not a queue.
-        if not await manager.queue_exists(path):
+        if not await manager.queue_exists(description.path):
             raise ConfigurationError(
-                f"'{path}' at {manager.address} exists and is not a queue: backlog queues need its name; rename it"
+                f"'{description.path}' at {manager.address} exists and is not a queue: backlog queues need its name; "
+                "rename it"
             ) from None
 
 

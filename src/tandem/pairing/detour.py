@@ -184,7 +184,8 @@ class PairedEntity:
                 if self._claim_watch():
                     self._start_watch(self)
             elif effect is FailoverEffect.DIVERT:
-                self._tell(Told("failed-over", self.path, reason))
+                # Whoever reads this knows how often a ping is reported, and so when this client must be gone.
+                self._tell(Told("failed-over", self.path, {**reason, "ping_interval_s": self._ping_interval_s}))
             elif effect is FailoverEffect.RETURN:
                 self._tell(Told("restored", self.path))
 

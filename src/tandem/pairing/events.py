@@ -7,6 +7,7 @@
     diverted                 `count` messages went to the backlog queue `queue`
     syphoned                 `count` messages came from the backlog queue `queue` into their entity
     backlog-queue-removed    the backlog queue `queue` is out of rotation, for `reason`
+    closed                   the client was closed; no entity is named. Only a client that reported something says so
 
 Writing is best effort: sends never wait for it, and what does not fit is left out.
 """
@@ -144,7 +145,11 @@ class EventReporter:
             self._is_written = error.is_transient
 
     async def close(self) -> None:
-        """Write what is known, if that takes no longer than a moment."""
+        """Say that the client is closed, and write what is known, if that takes no longer than a moment."""
+        if self._writer is not None:
+            # Somebody may know of this client. Of others nobody does, and they need no connection to say goodbye.
+            self._emit_sums()
+            self.tell(Told("closed", ""))
         self._closing.set()
         writer = self._writer
         if writer is not None and not writer.done():

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from tandem.client.checks import require_timedelta, require_whole_number
 from tandem.client.interception import SendInterceptor
 from tandem.client.messaging_factory import MessagingFactory
 from tandem.client.namespace_manager import NamespaceManager
@@ -20,7 +21,13 @@ if TYPE_CHECKING:
     from tandem.client import sync
     from tandem.pairing.send_availability import SendAvailabilityPairedNamespace
 
-__all__ = ["PairedNamespaceOptions", "SendAvailabilityPairedNamespaceOptions", "check_options", "check_rule"]
+__all__ = [
+    "PairedNamespaceOptions",
+    "SendAvailabilityPairedNamespaceOptions",
+    "asynchronous",
+    "check_options",
+    "check_rule",
+]
 
 DEFAULT_BACKLOG_QUEUES: Final = 10
 DEFAULT_FAILOVER_INTERVAL: Final = timedelta(seconds=10)
@@ -31,30 +38,35 @@ _MAX_INTERVAL: Final = timedelta(days=1)
 
 
 class PairedNamespaceOptions(abc.ABC):
-    """The other namespace of a pair: who may manage it, and what sends to it and receives from it."""
+    """The other namespace of a pair: who may manage it, and what sends to it and receives from it.
+
+    Pairing itself works with `asynchronous_manager` and `asynchronous_factory`, whichever kind was given.
+    """
 
     def __init__(
         self,
         secondary_namespace_manager: NamespaceManager | sync.NamespaceManager,
         messaging_factory: MessagingFactory | sync.MessagingFactory,
     ) -> None:
-        self._secondary_namespace_manager: NamespaceManager = _asynchronous(secondary_namespace_manager)
-        self._messaging_factory: MessagingFactory = _asynchronous(messaging_factory)
-        if self._secondary_namespace_manager.address != self._messaging_factory.address:
+        self._given = (secondary_namespace_manager, messaging_factory)
+        self.asynchronous_manager: NamespaceManager = asynchronous(secondary_namespace_manager)
+        self.asynchronous_factory: MessagingFactory = asynchronous(messaging_factory)
+        if self.asynchronous_manager.address != self.asynchronous_factory.address:
             raise ConfigurationError(
-                f"secondary_namespace_manager is for {self._secondary_namespace_manager.address} and messaging_factory "
-                f"for {self._messaging_factory.address}; both must be for the secondary namespace"
+                f"secondary_namespace_manager is for {self.asynchronous_manager.address} and messaging_factory "
+                f"for {self.asynchronous_factory.address}; both must be for the secondary namespace"
             )
 
+    # Any, here and below: of `tandem.client` or of `tandem.client.sync`, as it was given.
     @property
-    def secondary_namespace_manager(self) -> NamespaceManager:
+    def secondary_namespace_manager(self) -> Any:
         """Manages the secondary namespace: its token needs the right Manage."""
-        return self._secondary_namespace_manager
+        return self._given[0]
 
     @property
-    def messaging_factory(self) -> MessagingFactory:
+    def messaging_factory(self) -> Any:
         """Sends to the secondary namespace and receives from it."""
-        return self._messaging_factory
+        return self._given[1]
 
     @abc.abstractmethod
     async def pair(self, factory: MessagingFactory) -> SendInterceptor:
@@ -114,7 +126,10 @@ class SendAvailabilityPairedNamespaceOptions(PairedNamespaceOptions):
 
 
 def check_options(backlog_queue_count: int, failover_interval: timedelta, ping_primary_interval: timedelta) -> None:
-    """Refuse what cannot be, by name, value and limit."""
+    """Refuse invalid options by name, value and limit."""
+    require_whole_number("backlog_queue_count", backlog_queue_count, ConfigurationError)
+    require_timedelta("failover_interval", failover_interval, ConfigurationError)
+    require_timedelta("ping_primary_interval", ping_primary_interval, ConfigurationError)
     if not 1 <= backlog_queue_count <= MAX_BACKLOG_QUEUES:
         raise ConfigurationError(
             f"backlog_queue_count is {backlog_queue_count}; it must be from 1 to {MAX_BACKLOG_QUEUES:,}, and with 1 "
@@ -141,6 +156,7 @@ def check_rule(failover_rule: object) -> FailoverRule:
         ) from None
 
 
-# Any: an object of `tandem.client`, or its twin of `tandem.client.sync`, which holds it and works on its event loop.
-def _asynchronous(thing: Any) -> Any:
+# Any: an object of `tandem.client`, or its twin of `tandem.client.sync`.
+def asynchronous(thing: Any) -> Any:
+    """Return the object that a twin of `tandem.client.sync` holds, and whose calls run on the twin's event loop."""
     return getattr(thing, "_twin", thing)

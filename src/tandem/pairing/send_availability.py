@@ -14,7 +14,13 @@ from tandem.client.sender import MessageSender
 from tandem.client.service_address import ServiceAddress
 from tandem.errors import TandemError
 from tandem.namespace_identity import NamespaceIdentity
-from tandem.pairing.backlog import backlog_queue_path, ensure_backlog_queues, list_backlog_queues
+from tandem.pairing.backlog import (
+    BACKLOG_BATCH_BYTES,
+    backlog_queue_path,
+    detour_size_text,
+    ensure_backlog_queues,
+    list_backlog_queues,
+)
 from tandem.pairing.closing import end_together
 from tandem.pairing.detour import (
     Judgement,
@@ -65,7 +71,7 @@ class SendAvailabilityPairedNamespace:
     ) -> None:
         """`owner` is the primary as the secondary knows it, `syphoned` the backlog queues for the syphon, if any."""
         self._primary = primary
-        self._secondary = options.messaging_factory
+        self._secondary = options.asynchronous_factory
         self._options = options
         self._waiting = primary.settings.waiting
         self._rotation = BacklogRotation(options.backlog_queue_count, options.choose)
@@ -90,13 +96,15 @@ class SendAvailabilityPairedNamespace:
         cls, primary: MessagingFactory, options: SendAvailabilityPairedNamespaceOptions
     ) -> SendAvailabilityPairedNamespace:
         """Reach both namespaces, find or make the backlog queues, and start the syphon if it is wanted."""
-        manager = options.secondary_namespace_manager
+        manager = options.asynchronous_manager
         queues = await list_backlog_queues(manager)
         owner = await identify_primary(
             primary, options.primary_namespace, queues, allow_unresolved=options.allow_unresolved_primary
         )
-        await require_two_namespaces(owner, primary.address, options.messaging_factory)
+        await require_two_namespaces(owner, primary.address, options.asynchronous_factory)
         options.backlog_queue_count = await ensure_backlog_queues(manager, owner, options.backlog_queue_count, queues)
+        primary.name_role("primary")
+        options.asynchronous_factory.name_role("secondary")
         paths = [backlog_queue_path(owner.name, index) for index in range(options.backlog_queue_count)]
         found = [queue.description.path for queue in owner.select(queues, options.backlog_queue_count)]
         paired = cls(primary, options, owner, list(dict.fromkeys([*paths, *found])))
@@ -226,13 +234,20 @@ class SendAvailabilityPairedNamespace:
         send_direct: Callable[[Sequence[bytes], float], Awaitable[int]],
         tried: Tried | None = None,
     ) -> None:
+        # Each message is rewritten once, when the first of them takes the detour.
+        rewritten: list[bytes] = []
+
         async def perform(step: Step) -> Outcome:
             # That this factory was closed says nothing about the namespace.
             self._primary.require_open()
             if isinstance(step, SendToPrimary):
                 return await _tried(send_direct(step.messages, step.timeout_s), self._judge)
             if isinstance(step, SendToBacklog):
-                return await _tried(self._send_to_backlog(sender.path, step), judge_backlog)
+                if len(rewritten) < len(step.messages):
+                    rewritten[:] = [_rewritten(payload, sender.path) for payload in step.messages]
+                # The messages of a step are always the last ones of those that were given.
+                left = rewritten[len(rewritten) - len(step.messages) :]
+                return await _tried(self._send_to_backlog(sender.path, step.index, left), judge_backlog)
             assert isinstance(step, Sleep)
             await self._waiting.sleep(step.delay_s)
             return Outcome()
@@ -267,15 +282,11 @@ class SendAvailabilityPairedNamespace:
             )
         return entity
 
-    async def _send_to_backlog(self, path: str, step: SendToBacklog[bytes]) -> int:
-        rewritten = [rewrite(BrokeredMessage.from_payload(payload), path).to_payload() for payload in step.messages]
+    async def _send_to_backlog(self, path: str, index: int, rewritten: Sequence[bytes]) -> int:
         try:
-            return await self._backlog[step.index].send_some(rewritten, _ATTEMPT_TIMEOUT_S)
+            return await self._backlog[index].send_some(rewritten, _ATTEMPT_TIMEOUT_S, BACKLOG_BATCH_BYTES)
         except MessageSizeExceededError as error:
-            raise MessageSizeExceededError(
-                f"'{path}' cannot be sent to, and the message is too large for the detour: what is kept of it for the "
-                f"way adds {max(map(len, rewritten)) - max(map(len, step.messages))} bytes. {error.description}"
-            ) from error
+            raise MessageSizeExceededError(detour_size_text(path, error.description)) from error
 
     # --- in the background ----------------------------------------------------------------------------------
 
@@ -311,6 +322,10 @@ class SendAvailabilityPairedNamespace:
             await follow(entity.watch(), perform)
         finally:
             await sender.close()
+
+
+def _rewritten(payload: bytes, path: str) -> bytes:
+    return rewrite(BrokeredMessage.from_payload(payload), path).to_payload()
 
 
 async def _tried(attempt: Awaitable[int], judge: Callable[[Exception], Judgement]) -> Outcome:

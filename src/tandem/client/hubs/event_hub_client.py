@@ -56,7 +56,9 @@ class EventHubClient:
         settings: MessagingFactorySettings | None = None,
     ) -> None:
         self._hub = event_hub_name
-        self._connection = ServiceConnection(address, token_provider, settings or MessagingFactorySettings())
+        self._connection = ServiceConnection(
+            address, token_provider, settings or MessagingFactorySettings(), "event hub client"
+        )
         self._retrier = self._connection.make_retrier()
 
     @classmethod

@@ -9,6 +9,7 @@ from typing import Final, Self
 
 from tandem.amqp import IncomingDelivery, Source
 from tandem.amqp.types import Described, Symbol
+from tandem.client.checks import require_whole_number
 from tandem.client.connection import ServiceConnection, close_link
 from tandem.client.errors import ReceiverDisconnectedError, messaging_error
 from tandem.client.hubs.event_data import EventData
@@ -46,6 +47,7 @@ class EventHubConsumer:
         owner_level: int | None,
         prefetch_count: int,
     ) -> None:
+        require_whole_number("prefetch_count", prefetch_count)
         if prefetch_count < 1:
             raise UsageError(f"prefetch_count is {prefetch_count}; a stream needs at least 1")
         self._connection = connection
@@ -99,6 +101,7 @@ class EventHubConsumer:
         timeout: timedelta | float | None = None,  # noqa: ASYNC109 - as above
     ) -> list[bytes]:
         """The same as the bytes of AMQP that came, for programs that decode them by themselves."""
+        require_whole_number("max_count", max_count)
         if max_count < 1:
             raise UsageError(f"max_count is {max_count}; it must be at least 1")
         operation_timeout_s = self._connection.settings.operation_timeout.total_seconds()

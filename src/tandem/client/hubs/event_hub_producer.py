@@ -11,7 +11,7 @@ from tandem.client.connection import ServiceConnection, close_link
 from tandem.client.hubs.event_data import PARTITION_KEY, EventData
 from tandem.client.lazy import Lazy
 from tandem.client.retry import Retrier
-from tandem.client.sender import SendLink, split_by_size
+from tandem.client.sender import SendLink
 from tandem.errors import UsageError
 
 __all__ = ["EventHubProducer"]
@@ -57,7 +57,7 @@ class EventHubProducer:
             return
         link = await self._retrier.perform(self._link(partition_id).get, f"a link to '{self._hub}'")
         annotations = None if partition_key is None else {PARTITION_KEY: partition_key}
-        for portion in split_by_size(payloads, link.max_batch_size_bytes):
+        for portion in link.portions(payloads):
             if len(portion) == 1:
                 await self._send(portion[0], 0, partition_id)
             else:
@@ -93,7 +93,7 @@ class EventHubProducer:
         self._connection.opened.add(self)
         await wire.authorize(self._hub)
         path = self._hub if partition_id is None else f"{self._hub}/Partitions/{partition_id}"
-        return SendLink(wire, await wire.client.sender(path))
+        return SendLink(wire, await wire.client.sender(path), path)
 
 
 def _check(partition_id: str | None, partition_key: str | None) -> None:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, Self
 
+from tandem.client.checks import require_seconds, require_whole_number
 from tandem.client.errors import ReceiverDisconnectedError
 from tandem.client.hubs.balancing import choose_claims
 from tandem.client.hubs.checkpoint_store import Checkpoint, CheckpointStore, Ownership, Stream
@@ -57,6 +58,11 @@ class EventProcessorSettings:
     random: Callable[[Sequence[str]], str] = field(default=random.choice, repr=False)
 
     def __post_init__(self) -> None:
+        for name in ("load_balancing_interval_s", "ownership_expiry_s", "close_grace_s"):
+            require_seconds(name, getattr(self, name))
+        if self.max_wait_s is not None:
+            require_seconds("max_wait_s", self.max_wait_s)
+        require_whole_number("max_batch_count", self.max_batch_count)
         if not 0 < self.load_balancing_interval_s < self.ownership_expiry_s:
             raise UsageError(
                 f"load_balancing_interval_s is {self.load_balancing_interval_s} and ownership_expiry_s "

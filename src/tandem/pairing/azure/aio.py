@@ -10,16 +10,17 @@ from typing import Any, Self
 
 from azure.servicebus import ServiceBusMessageBatch
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
-from azure.servicebus.exceptions import ServiceBusError
+from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusError
 
 from tandem.pairing.azure.judging import ERRORS, judge_backlog, judge_ping
 from tandem.pairing.azure.messages import (
+    DivertedMessages,
     PairedMessageBatch,
     SdkMessage,
-    fitting_portion,
     make_ping,
     schedule,
     single_messages,
+    too_large_for_detour,
 )
 from tandem.pairing.azure.pair import (
     ATTEMPT_TIMEOUT_S,
@@ -148,6 +149,8 @@ class PairedServiceBusSender:
         self._primary = make_sender()
         # The backlog queue that was drawn, by its index.
         self._backlog: dict[int, ServiceBusSender] = {}
+        # What a batch may have, as the entity said it last.
+        self._batch_bytes = DEFAULT_BATCH_BYTES
         pair.make_senders[path.lower()] = make_sender
 
     # Any: whatever the SDK has.
@@ -192,14 +195,14 @@ class PairedServiceBusSender:
         return numbers or [DIVERTED] * len(originals)
 
     async def create_message_batch(self, max_size_in_bytes: int | None = None) -> PairedMessageBatch:
-        """A batch as large as the entity takes, or as the service's smallest tier does if it cannot be asked."""
+        """Make a batch as large as the entity takes, as far as it could be asked; else as the smallest tier takes."""
         if max_size_in_bytes is None and not self._paired.is_diverted:
             try:
-                max_size_in_bytes = (await self._primary.create_message_batch()).max_size_in_bytes
+                self._batch_bytes = (await self._primary.create_message_batch()).max_size_in_bytes
             except ServiceBusError as error:
                 if self._pair.judge(error) is Judgement.REFUSED:
                     raise
-        return PairedMessageBatch(max_size_in_bytes or DEFAULT_BATCH_BYTES)
+        return PairedMessageBatch(max_size_in_bytes or self._batch_bytes)
 
     async def close(self) -> None:
         """Close the links to both namespaces."""
@@ -217,20 +220,34 @@ class PairedServiceBusSender:
         pair = self._pair
         await pair.set_up()
 
+        # Made when the first message takes the detour.
+        diverted: DivertedMessages | None = None
+
         async def perform(step: Step) -> Outcome:
+            nonlocal diverted
             if isinstance(step, SendToPrimary):
                 return await pair.note_primary(
                     await _tried(send_direct(list(step.messages), step.timeout_s), pair.judge)
                 )
             if isinstance(step, SendToBacklog):
-                portion = fitting_portion(step.messages, self._path)
-                sender = self._backlog_sender(step.index)
-                return pair.note(await _tried(_send(sender, portion, ATTEMPT_TIMEOUT_S), judge_backlog))
+                diverted = diverted or DivertedMessages(step.messages, self._path)
+                return pair.note(await _tried(self._send_to_backlog(diverted, step), judge_backlog))
             assert isinstance(step, Sleep)
             await asyncio.sleep(step.delay_s)
             return Outcome()
 
         await follow(self._paired.send(messages, timeout_s), perform)
+
+    async def _send_to_backlog(self, diverted: DivertedMessages, step: SendToBacklog[SdkMessage]) -> int:
+        queue, sender = self._pair.backlog_path(step.index), self._backlog_sender(step.index)
+        if len(step.messages) > 1:
+            # This opens the link, which knows what the queue takes: an error that can be foreseen must come first.
+            await sender.create_message_batch()
+        portion = diverted.portion(len(step.messages), sender, queue)
+        try:
+            return await _send(sender, portion, ATTEMPT_TIMEOUT_S)
+        except MessageSizeExceededError as error:
+            raise too_large_for_detour(self._path, f"'{queue}': {error}") from error
 
     def _backlog_sender(self, index: int) -> ServiceBusSender:
         sender = self._backlog.get(index)

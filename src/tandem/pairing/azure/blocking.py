@@ -9,18 +9,19 @@ from types import TracebackType
 from typing import Any, Self
 
 from azure.servicebus import ServiceBusClient, ServiceBusMessageBatch, ServiceBusSender
-from azure.servicebus.exceptions import ServiceBusError
+from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusError
 
 from tandem.client.blocking import run
 from tandem.errors import StateError
 from tandem.pairing.azure.judging import ERRORS, judge_backlog, judge_ping
 from tandem.pairing.azure.messages import (
+    DivertedMessages,
     PairedMessageBatch,
     SdkMessage,
-    fitting_portion,
     make_ping,
     schedule,
     single_messages,
+    too_large_for_detour,
 )
 from tandem.pairing.azure.pair import (
     ATTEMPT_TIMEOUT_S,
@@ -136,7 +137,7 @@ class _Pair(SdkPair):
 
     def sleep(self, delay_s: float) -> None:
         if self._is_closed.wait(delay_s):
-            raise _StoppedError("the client was closed")
+            raise _StoppedError(f"the paired client for {self.primary_address} was closed; make a new one")
 
     def close(self) -> None:
         self._is_closed.set()
@@ -163,6 +164,8 @@ class PairedServiceBusSender:
         self._primary = make_sender()
         # The backlog queue that was drawn, by its index.
         self._backlog: dict[int, ServiceBusSender] = {}
+        # What a batch may have, as the entity said it last.
+        self._batch_bytes = DEFAULT_BATCH_BYTES
         pair.make_senders[path.lower()] = make_sender
 
     # Any: whatever the SDK has.
@@ -203,14 +206,14 @@ class PairedServiceBusSender:
         return numbers or [DIVERTED] * len(originals)
 
     def create_message_batch(self, max_size_in_bytes: int | None = None) -> PairedMessageBatch:
-        """A batch as large as the entity takes, or as the service's smallest tier does if it cannot be asked."""
+        """Make a batch as large as the entity takes, as far as it could be asked; else as the smallest tier takes."""
         if max_size_in_bytes is None and not self._paired.is_diverted:
             try:
-                max_size_in_bytes = self._primary.create_message_batch().max_size_in_bytes
+                self._batch_bytes = self._primary.create_message_batch().max_size_in_bytes
             except ServiceBusError as error:
                 if self._pair.judge(error) is Judgement.REFUSED:
                     raise
-        return PairedMessageBatch(max_size_in_bytes or DEFAULT_BATCH_BYTES)
+        return PairedMessageBatch(max_size_in_bytes or self._batch_bytes)
 
     def close(self) -> None:
         """Close the links to both namespaces."""
@@ -228,18 +231,32 @@ class PairedServiceBusSender:
         pair = self._pair
         pair.set_up()
 
+        # Made when the first message takes the detour.
+        diverted: DivertedMessages | None = None
+
         def perform(step: Step) -> Outcome:
+            nonlocal diverted
             if isinstance(step, SendToPrimary):
                 return pair.note_primary(_tried(lambda: send_direct(list(step.messages), step.timeout_s), pair.judge))
             if isinstance(step, SendToBacklog):
-                portion = fitting_portion(step.messages, self._path)
-                sender = self._backlog_sender(step.index)
-                return pair.note(_tried(lambda: _send(sender, portion, ATTEMPT_TIMEOUT_S), judge_backlog))
+                rewritten = diverted = diverted or DivertedMessages(step.messages, self._path)
+                return pair.note(_tried(lambda: self._send_to_backlog(rewritten, step), judge_backlog))
             assert isinstance(step, Sleep)
             pair.sleep(step.delay_s)
             return Outcome()
 
         follow_blocking(self._paired.send(messages, timeout_s), perform)
+
+    def _send_to_backlog(self, diverted: DivertedMessages, step: SendToBacklog[SdkMessage]) -> int:
+        queue, sender = self._pair.backlog_path(step.index), self._backlog_sender(step.index)
+        if len(step.messages) > 1:
+            # This opens the link, which knows what the queue takes: an error that can be foreseen must come first.
+            sender.create_message_batch()
+        portion = diverted.portion(len(step.messages), sender, queue)
+        try:
+            return _send(sender, portion, ATTEMPT_TIMEOUT_S)
+        except MessageSizeExceededError as error:
+            raise too_large_for_detour(self._path, f"'{queue}': {error}") from error
 
     def _backlog_sender(self, index: int) -> ServiceBusSender:
         sender = self._backlog.get(index)

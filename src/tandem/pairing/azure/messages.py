@@ -11,16 +11,26 @@ from azure.servicebus import ServiceBusMessage, ServiceBusMessageBatch
 from azure.servicebus.amqp import AmqpAnnotatedMessage
 from azure.servicebus.exceptions import MessageSizeExceededError
 
+from tandem.pairing.backlog import BACKLOG_BATCH_BYTES, detour_size_text
 from tandem.pairing.ping import PING_CONTENT_TYPE, PING_TIME_TO_LIVE
 from tandem.pairing.rewriting import SCHEDULED_ENQUEUE_TIME, Kept, with_kept
 
-__all__ = ["PairedMessageBatch", "SdkMessage", "fitting_portion", "make_ping", "rewrite", "schedule", "single_messages"]
+__all__ = [
+    "DivertedMessages",
+    "PairedMessageBatch",
+    "SdkMessage",
+    "make_ping",
+    "rewrite",
+    "schedule",
+    "single_messages",
+    "too_large_for_detour",
+]
 
 # What the SDK sends: its own message, the one below that, or a dictionary of the first one's parameters.
 SdkMessage = ServiceBusMessage | AmqpAnnotatedMessage | Mapping[str, Any]
 
-# Bytes. What a backlog queue takes, and takes in any tier.
-_BACKLOG_BATCH_BYTES: Final = 262_144
+# Bytes. What the envelope of a batch adds to a message of 256 bytes or more; to a smaller one it adds less.
+_ENVELOPE_BYTES_PER_MESSAGE: Final = 8
 
 _SCHEDULED: Final = "x-opt-scheduled-enqueue-time"
 
@@ -35,6 +45,12 @@ _FROM_BROKER: Final = frozenset(
         "x-opt-message-state",
     }
 )
+
+
+# Bytes. More than any message may have.
+_UNBOUNDED: Final = 2**31 - 1
+
+_EMPTY_BATCH_BYTES: Final = ServiceBusMessageBatch(_UNBOUNDED).size_in_bytes
 
 
 class PairedMessageBatch(ServiceBusMessageBatch):
@@ -88,19 +104,44 @@ def rewrite(message: SdkMessage, path: str) -> AmqpAnnotatedMessage:
     return diverted
 
 
-def fitting_portion(messages: Sequence[SdkMessage], path: str) -> list[AmqpAnnotatedMessage]:
-    """The first of these messages, rewritten: as many as one batch for a backlog queue holds, and at least one."""
-    batch = ServiceBusMessageBatch(_BACKLOG_BATCH_BYTES)
-    portion: list[AmqpAnnotatedMessage] = []
-    for message in messages:
-        diverted = rewrite(message, path)
-        try:
-            batch.add_message(diverted)
-        except MessageSizeExceededError:
-            # One that is too large alone is refused by the queue, with its own words.
-            return portion or [diverted]
-        portion.append(diverted)
-    return portion
+class DivertedMessages:
+    """The messages of one send, rewritten once for the detour, with the bytes that each has as it is sent."""
+
+    def __init__(self, messages: Sequence[SdkMessage], path: str) -> None:
+        self._path = path
+        self._messages = [rewrite(message, path) for message in messages]
+        self._sizes = [_encoded_size(message) for message in self._messages]
+
+    # Any: a sender of the SDK, with or without asyncio.
+    def portion(self, left: int, sender: Any, queue: str) -> list[AmqpAnnotatedMessage]:
+        """Return the first of the last `left` messages: as many as one transfer to a backlog queue has, at least one.
+
+        Refuses all of them if one is too large for the queue, before the first is sent. An open link knows what the
+        queue takes, and the SDK does not show it; before, or should the SDK rename it, the queue itself refuses.
+        """
+        first = len(self._messages) - left
+        limit_bytes = getattr(sender, "_max_message_size_on_link", 0)
+        largest_bytes = max(self._sizes[first:])
+        if limit_bytes and largest_bytes > limit_bytes:
+            reason = f"the message has {largest_bytes:,} bytes as it is sent; '{queue}' takes at most {limit_bytes:,}"
+            raise too_large_for_detour(self._path, reason)
+        count, size_bytes = 0, _EMPTY_BATCH_BYTES
+        for one in self._sizes[first:]:
+            size_bytes += one + _ENVELOPE_BYTES_PER_MESSAGE
+            if count and size_bytes > BACKLOG_BATCH_BYTES:
+                break
+            count += 1
+        return self._messages[first : first + count]
+
+
+def too_large_for_detour(path: str, reason: str) -> MessageSizeExceededError:
+    return MessageSizeExceededError(message=detour_size_text(path, reason))
+
+
+def _encoded_size(message: AmqpAnnotatedMessage) -> int:
+    batch = ServiceBusMessageBatch(_UNBOUNDED)
+    batch.add_message(message)
+    return batch.size_in_bytes - _EMPTY_BATCH_BYTES - _ENVELOPE_BYTES_PER_MESSAGE
 
 
 def schedule(message: SdkMessage, moment: datetime) -> AmqpAnnotatedMessage:

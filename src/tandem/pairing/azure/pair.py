@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 
+from tandem.client import sync
 from tandem.client.errors import (
     CertificateNotTrustedError,
     HostNotFoundError,
@@ -37,6 +38,7 @@ from tandem.pairing.options import (
     DEFAULT_BACKLOG_QUEUES,
     DEFAULT_FAILOVER_INTERVAL,
     DEFAULT_PING_INTERVAL,
+    asynchronous,
     check_options,
     check_rule,
 )
@@ -68,7 +70,7 @@ MIN_TIMEOUT_S: Final = 0.001
 # Of the SDK's own, for clients that are made here: attempts are counted and repeated by the pair.
 RETRIES: Final = 0
 
-# Bytes. What a batch may have when no entity can be asked: what the smallest tier of the service takes.
+# Bytes. What a batch may have until its entity could be asked: what the smallest tier of the service takes.
 DEFAULT_BATCH_BYTES: Final = 262_144
 
 # The entity that a client of the SDK opens a link to, to see whether its namespace can be reached. It does not exist.
@@ -93,7 +95,7 @@ class PairedServiceBusOptions:
     failover_rule: FailoverRule = FailoverRule.AVAILABILITY
     allow_unresolved_primary: bool = False
     listener: Listener | None = None
-    secondary_namespace_manager: NamespaceManager | None = None
+    secondary_namespace_manager: NamespaceManager | sync.NamespaceManager | None = None
     # Not seeded: clients that do not know each other must not all choose the same.
     choose: Callable[[int], int] = field(default=random.SystemRandom().randrange, repr=False)
 
@@ -166,7 +168,7 @@ class SdkPair(abc.ABC):
         self._owner: BacklogOwner | None = None
         self._reconciling: asyncio.Task[None] | None = None
         self._reconcile_after_s = 0.0
-        found = options.secondary_namespace_manager or manager
+        found: NamespaceManager | None = asynchronous(options.secondary_namespace_manager) or manager
         if found is None:
             raise ConfigurationError(
                 "secondary_namespace_manager is missing: give it in the options, or the connection string"

@@ -11,8 +11,10 @@ from tandem.client.messaging_factory import MessagingFactory
 from tandem.client.namespace_manager import NamespaceManager
 from tandem.client.waiting import Waiting
 from tandem.pairing.azure.pair import PairedServiceBusOptions, SdkReporter
+from tandem.pairing.backlog import MAX_BACKLOG_QUEUES
 from tandem.pairing.detour import Told
 from tandem.pairing.discovery import BacklogFinder, keep_watching
+from tandem.pairing.options import asynchronous
 from tandem.pairing.syphon import Syphon
 
 __all__ = ["SyphonRunner"]
@@ -21,14 +23,15 @@ __all__ = ["SyphonRunner"]
 class SyphonRunner:
     """Brings messages from the backlog queues to the primary, beside the program: in the background of its process.
 
-    With asyncio use it as an async context manager, without as a plain one. Entering it raises NoBacklogQueuesError if
-    the secondary has no backlog queues of this primary: start it after a program was paired.
+    With asyncio use it as an async context manager, without as a plain one. Without options it empties every backlog
+    queue of this primary that the secondary has. Entering it raises NoBacklogQueuesError if the secondary has none:
+    start it after a program was paired. Listing them needs the right Manage.
     """
 
     def __init__(self, primary: str, secondary: str, options: PairedServiceBusOptions | None = None) -> None:
-        """Both namespaces by their connection strings; the options are those of the client."""
+        """Both namespaces by their connection strings; the options, if any, are those of the client."""
         self._strings = (primary, secondary)
-        self._options = options or PairedServiceBusOptions()
+        self._options = options
         self._syphon: Syphon | None = None
         self._reporter: SdkReporter | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -57,14 +60,15 @@ class SyphonRunner:
     async def __aenter__(self) -> Self:
         primary, secondary = (MessagingFactory.from_connection_string(one) for one in self._strings)
         options = self._options
-        manager = options.secondary_namespace_manager or NamespaceManager.from_connection_string(self._strings[1])
+        given = None if options is None else options.secondary_namespace_manager
+        manager = asynchronous(given) or NamespaceManager.from_connection_string(self._strings[1])
         finder = BacklogFinder(
             primary,
             secondary,
             manager,
-            options.primary_namespace,
-            options.backlog_queue_count,
-            allow_unresolved=options.allow_unresolved_primary,
+            None if options is None else options.primary_namespace,
+            MAX_BACKLOG_QUEUES if options is None else options.backlog_queue_count,
+            allow_unresolved=options is not None and options.allow_unresolved_primary,
         )
         try:
             found = await finder.find()
@@ -72,7 +76,8 @@ class SyphonRunner:
             await secondary.close()
             raise
         self._secondary = secondary
-        self._reporter = await SdkReporter.create(primary.address, self._strings[1], self._options.listener)
+        listener = None if options is None else options.listener
+        self._reporter = await SdkReporter.create(primary.address, self._strings[1], listener)
         # It makes connections of its own after the pattern of these, which stay unconnected.
         self._syphon = Syphon(primary, secondary, found.paths, self._reporter.tell_now)
         self._syphon.start()

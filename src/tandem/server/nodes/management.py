@@ -392,11 +392,11 @@ def _schedule(link: ManagementLink, request: _Request) -> None:
         # The numbers are told now, and the messages are there with the discharge.
         queue.namespace.transactions.find(request.state.txn_id, link.peer).send(queue, drafts)
         queue.reserve_sequence_numbers(drafts)
-        messages = [draft.message for draft in drafts]
     else:
-        messages = queue.take(drafts)
+        queue.take(drafts)
     request.sizes = [draft.message.size_bytes for draft in drafts]
-    numbers = [message.visible_sequence_number for message in messages]
+    # One for each message. A ping is taken and never stored: it keeps the number 0, which no message has.
+    numbers = [draft.message.visible_sequence_number for draft in drafts]
     request.convert = lambda _: (200, {"sequence-numbers": Array(LONG_TYPE, numbers)})
     queue.namespace.effects.reply(request, None)
 
