@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tandem.client import (
     EventProcessor,
     EventProcessorSettings,
     FileCheckpointStore,
+    Ownership,
     PartitionContext,
     SqliteCheckpointStore,
     Stream,
@@ -205,3 +207,37 @@ async def test_a_processor_is_started_once_and_stopped_as_often_as_one_likes(
 def test_claims_must_be_renewed_before_they_expire() -> None:
     with pytest.raises(UsageError, match="ownership_expiry_s"):
         EventProcessorSettings(load_balancing_interval_s=30, ownership_expiry_s=10)
+
+
+class SlowStore(SqliteCheckpointStore):
+    """Answers the first claim only when it is told to, after it was written."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.has_claimed = asyncio.Event()
+        self.may_answer = asyncio.Event()
+
+    async def claim_ownerships(self, stream: Stream, ownerships: Sequence[Ownership]) -> list[Ownership]:
+        granted = await super().claim_ownerships(stream, ownerships)
+        self.has_claimed.set()
+        await self.may_answer.wait()
+        return granted
+
+
+@mission("M10")
+async def test_a_processor_that_stops_while_it_claims_gives_back_what_it_gets(
+    broker: Broker, name: str, tmp_path: Path
+) -> None:
+    broker.create_hub(name, partition_count=PARTITIONS)
+    store = SlowStore(tmp_path / "checkpoints.db")
+    async with EventHubClient.from_connection_string(broker.connection_string, name) as client:
+        processor = EventProcessor(client, store, Collector(), settings=QUICK)
+        processor.start()
+        await store.has_claimed.wait()
+        stopping = asyncio.create_task(processor.stop())
+        # It runs until it waits for the round to end.
+        await asyncio.sleep(0)
+        store.may_answer.set()
+        await stopping
+        stream = Stream(client.address, name, "$Default")
+        assert [one.owner_id for one in await store.list_ownerships(stream)] == [""] * PARTITIONS

@@ -97,7 +97,8 @@ def test_operations_are_read_by_stage_from_what_both_brokers_metered() -> None:
     primary = Metered(
         Counter(
             {
-                ("orders", "send", "syphon", "ok"): 5,
+                ("orders", "send", "syphon", "ok"): 4,
+                ("orders", "schedule", "syphon", "ok"): 1,
                 ("orders", "send", "direct", "ok"): 8,
                 ("orders", "send", "syphon", "internal-error"): 3,
                 ("orders", "ping", "direct", "ok"): 1,

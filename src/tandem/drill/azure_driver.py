@@ -43,7 +43,6 @@ class AzureDriver(Driver):
             plan.backlog_queue_count,
             plan.failover_interval,
             plan.ping_interval,
-            primary_namespace=pair.primary_namespace,
             listener=pair.listener,
         )
         self._client = PairedServiceBusClient(pair.primary, pair.secondary, options)

@@ -17,7 +17,7 @@ from tandem.drill.figures import combine_figures, make_figures
 from tandem.drill.formula import Made, Operations, overcharges
 from tandem.drill.metered import read_metered
 from tandem.drill.outages import outage_of
-from tandem.drill.plan import MAX_PAIRS, NEWS, ORDERS, PAYMENTS, SUBSCRIPTION, DrillPlan
+from tandem.drill.plan import NEWS, ORDERS, PAYMENTS, SUBSCRIPTION, DrillPlan
 from tandem.drill.traffic import Traffic
 from tandem.pairing import PairingEvent
 from tandem.pairing.detour import Judgement
@@ -28,9 +28,6 @@ __all__ = ["PRIMARY", "SECONDARY", "primary_folder", "run_drill"]
 # Folders of the data of the brokers.
 PRIMARY: Final = "primary"
 SECONDARY: Final = "secondary"
-
-# The name of each primary in the names of its backlog queues.
-_PRIMARY_NAMESPACES: Final = [f"{PRIMARY}-{number + 1}" for number in range(MAX_PAIRS)]
 
 # Outcomes of pings that the primary may have accepted all the same.
 _UNANSWERED: Final = {Judgement.LOST.value, Judgement.TIMED_OUT.value}
@@ -75,7 +72,6 @@ class PairCourse:
             secondary.connection_string,
             self._on_event,
             _other_spelling(self.primary.connection_string) if self._plan.has_two_spellings else None,
-            _PRIMARY_NAMESPACES[self._number],
         )
         async with make_driver(self._plan, pair) as driver:
             self._driver = driver

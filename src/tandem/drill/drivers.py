@@ -48,8 +48,6 @@ class Pair:
     listener: Listener
     # The primary as the syphon calls it; None is the same string as above.
     primary_of_syphon: str | None = None
-    # The primary's name in the names of the backlog queues; None is the one that the library finds.
-    primary_namespace: str | None = None
 
 
 class Inbox(Protocol):

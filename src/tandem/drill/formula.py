@@ -21,6 +21,8 @@ from tandem.pairing.syphon import BATCH, LOCK_RESERVE_S
 __all__ = ["Made", "Operations", "overcharges"]
 
 _SETTLEMENTS: Final = ("abandon", "renew", "defer")
+# A message that its sender scheduled is metered as such if its time has not come when the syphon restores it.
+_SENDS: Final = ("send", "schedule")
 
 # Faults that end the connections or the links of receivers.
 _DISCONNECTING: Final = frozenset({Fault.KILL, Fault.DROP_CONNECTIONS, Fault.RESTART_ENTITY})
@@ -65,7 +67,7 @@ class Operations:
             secondary.count("send", "backlog"),
             secondary.count("receive", "syphon"),
             sum(secondary.count(settlement, "syphon") for settlement in _SETTLEMENTS),
-            sum(primary.count("send", "syphon") for primary in at_primaries),
+            sum(primary.count(sent, "syphon") for primary in at_primaries for sent in _SENDS),
             sum(primary.count("receive", "direct") - primary.count("abandon", "direct") for primary in at_primaries),
             sum(primary.count("ping") for primary in at_primaries),
             secondary.count("empty-receive", "syphon"),

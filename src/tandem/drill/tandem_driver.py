@@ -62,7 +62,6 @@ class TandemDriver(Driver):
             self.plan.failover_interval,
             enable_syphon=enable_syphon,
             ping_primary_interval=self.plan.ping_interval,
-            primary_namespace=self.pair.primary_namespace,
             listener=self.pair.listener,
         )
 

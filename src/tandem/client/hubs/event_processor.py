@@ -186,8 +186,7 @@ class EventProcessor:
             settings.ownership_expiry_s,
             settings.random,
         )
-        granted = await self._store.claim_ownerships(self._stream, claims)
-        self._owned = {one.partition_id: one for one in granted}
+        await self._claim(claims)
         await self._stop_pumps([partition_id for partition_id in self._pumps if partition_id not in self._owned])
         ended = [partition_id for partition_id, pump in self._pumps.items() if pump.done()]
         for partition_id in ended:
@@ -197,6 +196,20 @@ class EventProcessor:
             checkpoints = {one.partition_id: one for one in await self._store.list_checkpoints(self._stream)}
             for partition_id in fresh:
                 self._pumps[partition_id] = asyncio.create_task(self._pump(partition_id, checkpoints.get(partition_id)))
+
+    async def _claim(self, claims: list[Ownership]) -> None:
+        """Claim partitions, and note those that were granted.
+
+        `stop` may cancel the round while the store is at work. The store then finishes, and its grants are noted all
+        the same: `stop` could not give back what it does not know, and others would have to wait until that expires.
+        """
+        claiming = asyncio.ensure_future(self._store.claim_ownerships(self._stream, claims))
+        try:
+            await asyncio.shield(claiming)
+        finally:
+            await asyncio.wait([claiming])
+            if not claiming.cancelled() and claiming.exception() is None:
+                self._owned = {one.partition_id: one for one in claiming.result()}
 
     async def _stop_pumps(self, partition_ids: Sequence[str]) -> None:
         pumps = [self._pumps.pop(partition_id) for partition_id in partition_ids]
