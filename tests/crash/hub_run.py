@@ -23,6 +23,7 @@ from tests.crash.driver_workers import HOST, KEY, RULE
 from tests.crash.hub_ledger import HubEvent, HubLedger
 from tests.crash.hub_workers import Flood, Follower, KeyedProducer, SdkProducer, read_partition
 from tests.crash.mortal import MortalBroker, Worker
+from tests.patience import wait_until
 
 __all__ = ["HubCrashTest"]
 
@@ -102,6 +103,7 @@ class HubCrashTest:
                 self.ledger.check_acknowledged(acknowledged)
                 advance()
             self._finish()
+            self._wait_for_a_sealed_segment()
             self._read(is_full=True)
             bulk = {str(partition): self._compare_bulk_read(broker, partition) for partition in range(PARTITIONS)}
         return self._report(time.monotonic() - started_at, bulk)
@@ -130,6 +132,13 @@ class HubCrashTest:
         for worker in self.workers:
             worker.join(JOIN_LIMIT_S)
 
+    def _wait_for_a_sealed_segment(self) -> None:
+        """The last read finds one, however soon each life ended."""
+        wait_until(lambda: self._segment_count() > 0, "for the first sealed segment")
+
+    def _segment_count(self) -> int:
+        return len(list((self.data_dir / "hubs").glob("*/*/*.arrow")))
+
     def _read(self, *, is_full: bool) -> None:
         seen = [len(events) for events in self.ledger.seen]
         lengths = {
@@ -143,7 +152,7 @@ class HubCrashTest:
         self.reads += 1
         self.full_reads += int(is_full)
         self.events_read += sum(lengths[one] - first for one, first in enumerate(firsts))
-        self.most_segments = max(self.most_segments, len(list((self.data_dir / "hubs").glob("*/*/*.arrow"))))
+        self.most_segments = max(self.most_segments, self._segment_count())
 
         async def read() -> None:
             settings = Settings("crash-account", user=RULE, password=KEY)

@@ -125,18 +125,22 @@ def inject_fault(
         "operations": [one.value for one in operations] if operations else None,
     }
     given = {name: value for name, value in fields.items() if value is not None}
-    given |= {"probability": probability, "seed": seed}
-    given |= {"include_authentication": include_authentication, "perform": perform}
-    try:
-        with management(connection_string, "entity") as client:
-            fault = client.inject_fault(given)
-    except CommandFailed as failure:
-        raise CommandFailed(_in_options(str(failure))) from failure
+    given |= {"probability": probability, "seed": seed, "perform": perform}
+    given |= {"include_authentication": include_authentication}
+    fault = _inject(connection_string, given)
     if as_json:
         print_json(fault)
     else:
         error_text = "" if fault["error"] is None else f" with {fault['error']}"
         typer.echo(f"fault {fault['id']}: {_covered(fault)}: {fault['kind']}{error_text}, {_until(fault)}")
+
+
+def _inject(connection_string: str | None, given: dict[str, Any]) -> dict[str, Any]:
+    try:
+        with management(connection_string, "entity") as client:
+            return client.inject_fault(given)
+    except CommandFailed as failure:
+        raise CommandFailed(_in_options(str(failure))) from failure
 
 
 @app.command("list")
