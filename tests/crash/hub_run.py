@@ -18,7 +18,6 @@ from typing import Any, Final
 from tandem.amqp import Settings
 from tandem.driver import Client, run
 from tandem.testing import Broker
-from tandem.testing import broker as broker_module
 from tests.crash.driver_workers import HOST, KEY, RULE
 from tests.crash.hub_ledger import HubEvent, HubLedger
 from tests.crash.hub_workers import Flood, Follower, KeyedProducer, SdkProducer, read_partition
@@ -44,8 +43,11 @@ FULL_READ_EVERY: Final = 10
 READ_LIMIT_S: Final = 300.0
 JOIN_LIMIT_S: Final = 120.0
 
-# `tandem serve` as it is, except that segments are small.
-PROGRAM: Final = "from tests.crash.small_segments import main; main()"
+
+class SmallSegmentBroker(Broker):
+    """`tandem serve` as it is, except that segments are small."""
+
+    program = "from tests.crash.small_segments import main; main()"
 
 
 class HubCrashTest:
@@ -56,8 +58,7 @@ class HubCrashTest:
         self.cycles = cycles
         self.seed = seed
         self.random = random.Random(seed)
-        vars(broker_module)["_PROGRAM"] = PROGRAM
-        self.mortal = MortalBroker(Broker(data_dir))
+        self.mortal = MortalBroker(SmallSegmentBroker(data_dir))
         self.ledger = ledger = HubLedger("ingest", PARTITIONS)
         mortal = self.mortal
         mortal.on_death = ledger.record_death

@@ -60,6 +60,7 @@ def _default_errors() -> str:
     return "; ".join(f"{name} for {', '.join(those)}" for name, those in kinds.items())
 
 
+# Longer than 70 lines: one parameter for each option, with the words that explain it.
 @app.command("inject")
 def inject_fault(
     kind: Annotated[
