@@ -27,7 +27,7 @@ COMPILE_LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --ge
 CHECKED := $(foreach path,src tests bench tools examples,\
 	$(if $(shell find $(path) -name '*.py' -print -quit 2>/dev/null),$(path))) hatch_build.py
 
-.PHONY: help setup spark check test test-quick demo bench fuzz crash drill spark-crash simulate schemathesis coverage coverage-of-mission docs lock peers clean
+.PHONY: help setup spark check test test-quick demo bench fuzz crash drill spark-crash overload simulate schemathesis coverage coverage-of-mission docs lock peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  \1\t/' | expand -t 24
@@ -103,6 +103,10 @@ drill: setup ## N outages at random under a paired client, J at a time, every me
 
 spark-crash: setup $(VENV)/.stamp-spark ## kill driver, executors and broker N times each under a capture, and compare: make spark-crash N=20
 	$(PY) -m tests.spark.run --rounds $(if $(filter command% environment%,$(origin N)),$(N),20)
+
+# Not in `make test`: how fast a machine fills its memory, its disk and its event loop decides how long each takes.
+overload: setup ## put real load on a broker past each of its limits, and see the official SDK wait and recover
+	$(PY) -m pytest -q tests/health/overload.py
 
 simulate: setup ## run the engine on a simulated clock, disk and network, from N seeds, then hunt every mutant: make simulate N=2000
 	$(PY) -m tests.sim.run --jobs 2 --steps 10000 --seeds $(if $(filter command% environment%,$(origin N)),$(N),200)

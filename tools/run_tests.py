@@ -35,8 +35,8 @@ from tools.test_record import RECORD_VARIABLE
 ROOT: Final = Path(__file__).resolve().parent.parent
 LOGS: Final = Path("build", "test")
 
-# Most groups wait for long: for the official SDKs, for child processes, for Spark. Four fill two cores.
-LANES: Final = 4
+# Most groups wait for long: for the official SDKs, for child processes, for Spark. Five fill two cores.
+LANES: Final = 5
 POLL_S: Final = 0.2
 # Seconds between two lines of progress where no terminal can show a line that changes.
 PROGRESS_INTERVAL_S: Final = 30.0
@@ -79,7 +79,8 @@ GROUP_FOLDERS: Final = {
     "spark": ("spark",),
     "pairing": ("pairing",),
     "sdks": ("compat",),
-    "outages": ("crash", "drill", "health", "load"),
+    "health": ("health",),
+    "outages": ("crash", "drill", "load"),
     "commands": ("cli", "client", "management", "security", "testing"),
 }
 GROUPED: Final = [folder for folders in GROUP_FOLDERS.values() for folder in folders]
