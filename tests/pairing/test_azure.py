@@ -6,6 +6,8 @@ import asyncio
 import concurrent.futures
 import contextlib
 import copy
+import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -400,10 +402,19 @@ def test_the_syphon_runs_beside_a_program_without_asyncio(primary: Broker, secon
         assert runner.moved_count == 1
 
 
+class SlowThread(threading.Thread):
+    """A thread that takes its time to start, as on a busy machine."""
+
+    def start(self) -> None:
+        time.sleep(0.1)
+        super().start()
+
+
 def test_a_send_that_waits_when_its_client_is_closed_is_told_which_client_that_was(
-    primary: Broker, secondary: Broker, queue: str
+    primary: Broker, secondary: Broker, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events: list[PairingEvent] = []
+    monkeypatch.setattr("tandem.pairing.azure.blocking.threading.Thread", SlowThread)
     options = PairedServiceBusOptions(1, timedelta(hours=1), primary_namespace=f"ended-{queue}", listener=events.append)
     client = PairedServiceBusClient(primary.connection_string, secondary.connection_string, options)
     inject(primary, "refuse-sends", queue, error="internal-error")

@@ -75,6 +75,7 @@ class _Pair(SdkPair):
         self._is_set_up = False
         self._is_closed = threading.Event()
         self._watches: list[threading.Thread] = []
+        self._watching = threading.Lock()
 
     def set_up(self) -> None:
         """Find or make the backlog queues, once."""
@@ -111,8 +112,11 @@ class _Pair(SdkPair):
 
     def start_watch(self, entity: PairedEntity) -> None:
         watch = threading.Thread(target=self._watch, args=(entity,), name=f"ping {entity.path}", daemon=True)
-        self._watches.append(watch)
-        watch.start()
+        # `close` joins the watches that it finds: each has started by then, and none starts later.
+        with self._watching:
+            if not self._is_closed.is_set():
+                watch.start()
+                self._watches.append(watch)
 
     def _watch(self, entity: PairedEntity) -> None:
         sender = self.make_senders[entity.path.lower()]()
@@ -140,7 +144,8 @@ class _Pair(SdkPair):
             raise _StoppedError(f"the paired client for {self.primary_address} was closed; make a new one")
 
     def close(self) -> None:
-        self._is_closed.set()
+        with self._watching:
+            self._is_closed.set()
         for watch in self._watches:
             watch.join()
         run(self.stop_reconciling())
