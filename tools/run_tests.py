@@ -22,6 +22,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -109,7 +110,10 @@ class Result:
     test: str
     outcome: str
     seconds: float
+    # The traceback of a failed test.
     text: str = ""
+    # The error of a failed test, or why a test was skipped.
+    reason: str = ""
 
 
 @dataclass
@@ -261,7 +265,7 @@ class Display:
         for run in runs:
             counts = f"{run.count('passed'):>7} {len(run.failures):>7} {run.count('skipped'):>7}"
             self.line(f"{run.group.name:<12} {counts} {_clock(run.seconds):>8}")
-            reasons = Counter(result.text for result in run.results if result.outcome == "skipped")
+            reasons = Counter(result.reason for result in run.results if result.outcome == "skipped")
             for reason, count in reasons.most_common():
                 self.line(f"    {count} skipped: {reason}")
         passed, failed, skipped = (
@@ -291,6 +295,8 @@ def run_groups(groups: Sequence[Group], seed: int, lanes: int, display: Display)
                 for result in run.results[known:]:
                     if result.outcome == "failed":
                         display.line(f"FAILED {run.group.name}: {result.test}")
+                        # At once: whoever watches learns it now, and a log that is cut off later still has it.
+                        display.line(textwrap.indent(result.reason, "    "))
                 if is_over:
                     active.remove(run)
                     display.ended(run)

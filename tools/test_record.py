@@ -15,6 +15,9 @@ import pytest
 
 RECORD_VARIABLE: Final = "TANDEM_TEST_RECORD"
 
+# Lines of an error that are shown at once. A compared pair of values may have hundreds.
+REASON_LINES: Final = 8
+
 
 class Recorder:
     """Writes one line for each test, when its last phase is over."""
@@ -28,7 +31,15 @@ class Recorder:
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
-            self._write({"test": report.nodeid, "outcome": "failed", "seconds": 0.0, "text": report.longreprtext})
+            self._write(
+                {
+                    "test": report.nodeid,
+                    "outcome": "failed",
+                    "seconds": 0.0,
+                    "text": report.longreprtext,
+                    "reason": _error(report),
+                }
+            )
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         phases = self._phases.setdefault(report.nodeid, [])
@@ -49,9 +60,22 @@ def _outcome(phases: list[pytest.TestReport]) -> dict[str, object]:
     for outcome in ("failed", "skipped"):
         for phase in phases:
             if phase.outcome == outcome:
-                text = phase.longreprtext if outcome == "failed" else _skip_reason(phase)
-                return {"test": phase.nodeid, "outcome": outcome, "seconds": seconds, "text": text}
-    return {"test": phases[0].nodeid, "outcome": "passed", "seconds": seconds, "text": ""}
+                is_failed = outcome == "failed"
+                return {
+                    "test": phase.nodeid,
+                    "outcome": outcome,
+                    "seconds": seconds,
+                    "text": phase.longreprtext if is_failed else "",
+                    "reason": _error(phase) if is_failed else _skip_reason(phase),
+                }
+    return {"test": phases[0].nodeid, "outcome": "passed", "seconds": seconds, "text": "", "reason": ""}
+
+
+def _error(report: pytest.TestReport | pytest.CollectReport) -> str:
+    """Return the first lines of the error that ended a test or a collection, without the way that led to it."""
+    crash = getattr(report.longrepr, "reprcrash", None)
+    message = report.longreprtext if crash is None else crash.message
+    return "\n".join(message.strip().splitlines()[:REASON_LINES])
 
 
 def _skip_reason(phase: pytest.TestReport) -> str:

@@ -79,6 +79,13 @@ def test_a_failure_is_shown_with_the_command_that_repeats_it(suite: Path) -> Non
     assert "1 failed" in repeated.stdout
 
 
+def test_the_error_of_a_failed_test_is_shown_as_soon_as_it_is_known(suite: Path) -> None:
+    _, output = finished(Group("sample", ("test_sample.py",)))
+    while_it_ran = output[: output.index("sample: failed")]
+    assert "FAILED sample: test_sample.py::test_that_fails\n    AssertionError: not equal" in while_it_ran
+    assert "FAILED sample: test_sample.py::test_that_breaks_at_its_end\n    RuntimeError: left a mess" in while_it_ran
+
+
 def test_a_group_that_dies_without_a_failed_test_is_a_failure(suite: Path) -> None:
     (run,), output = finished(Group("sample", ("no_such_file.py",)))
     assert len(run.failures) == 1
