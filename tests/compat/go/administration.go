@@ -1,0 +1,217 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+)
+
+// Features of the administration client. The entity of a visit is the prefix of the names that a feature makes.
+var administrationFeatures = map[string]feature{
+	"namespace": func(v *visit) {
+		namespace := must(v.admin().GetNamespaceProperties(v.ctx, nil))
+		same([]string{"sbemulatorns", "Standard"}, []string{namespace.Name, namespace.SKU})
+	},
+	"queue": adminQueue,
+	"queue-defaults": func(v *visit) {
+		q := must(v.admin().CreateQueue(v.ctx, v.entity, nil)).QueueProperties
+		same([]any{"PT1M", int32(1024), false, false, int32(10), true, "PT10M"},
+			[]any{*q.LockDuration, *q.MaxSizeInMegabytes, *q.RequiresDuplicateDetection, *q.RequiresSession,
+				*q.MaxDeliveryCount, *q.EnableBatchedOperations, *q.DuplicateDetectionHistoryTimeWindow})
+	},
+	"topic":        adminTopic,
+	"subscription": adminSubscription,
+	"default-rule": func(v *visit) {
+		client := v.admin()
+		must(client.CreateTopic(v.ctx, v.entity, nil))
+		rule := &admin.RuleProperties{Name: "mine", Filter: &admin.SQLFilter{Expression: "n = 1"}}
+		must(client.CreateSubscription(v.ctx, v.entity, "some",
+			&admin.CreateSubscriptionOptions{Properties: &admin.SubscriptionProperties{DefaultRule: rule}}))
+		same([]string{"mine"}, ruleNames(v, client, "some"))
+	},
+	"rules":               adminRules,
+	"forwarding":          adminForwarding,
+	"authorization-rules": authorizationRules,
+	"lists":               lists,
+	"pages":               pages,
+	"counts":              counts,
+}
+
+func (v *visit) admin() *admin.Client { return v.administration(v.connectionString) }
+
+func adminQueue(v *visit) {
+	client := v.admin()
+	name := v.entity + "/region/queue"
+	status := admin.EntityStatusReceiveDisabled
+	chosen := admin.QueueProperties{
+		LockDuration: ptr("PT13S"), MaxSizeInMegabytes: ptr(int32(3072)), RequiresDuplicateDetection: ptr(true),
+		RequiresSession: ptr(true), DefaultMessageTimeToLive: ptr("P1DT2H3M4.005S"),
+		DeadLetteringOnMessageExpiration: ptr(true), DuplicateDetectionHistoryTimeWindow: ptr("PT12M"),
+		MaxDeliveryCount: ptr(int32(14)), EnableBatchedOperations: ptr(false), Status: &status,
+		AutoDeleteOnIdle: ptr("PT10M"), UserMetadata: ptr("for <tests> & \"more\" — with äöü"),
+		MaxMessageSizeInKilobytes: ptr(int64(1024)), EnablePartitioning: ptr(false),
+	}
+	must(client.CreateQueue(v.ctx, name, &admin.CreateQueueOptions{Properties: &chosen}))
+	fetched := must(client.GetQueue(v.ctx, name, nil))
+	same(name, fetched.QueueName)
+	fetched.AuthorizationRules = nil
+	same(chosen, fetched.QueueProperties)
+	fetched.MaxDeliveryCount = ptr(int32(15))
+	same(int32(15), *must(client.UpdateQueue(v.ctx, name, fetched.QueueProperties, nil)).MaxDeliveryCount)
+	must(client.DeleteQueue(v.ctx, name, nil))
+	check(must(client.GetQueue(v.ctx, name, nil)) == nil, "the queue was not deleted")
+}
+
+func adminTopic(v *visit) {
+	client := v.admin()
+	properties := &admin.TopicProperties{DefaultMessageTimeToLive: ptr("PT11M"), UserMetadata: ptr("a topic"),
+		RequiresDuplicateDetection: ptr(true), MaxSizeInMegabytes: ptr(int32(2048))}
+	must(client.CreateTopic(v.ctx, v.entity, &admin.CreateTopicOptions{Properties: properties}))
+	fetched := must(client.GetTopic(v.ctx, v.entity, nil))
+	same([]any{"PT11M", "a topic", true, int32(2048)}, []any{*fetched.DefaultMessageTimeToLive, *fetched.UserMetadata,
+		*fetched.RequiresDuplicateDetection, *fetched.MaxSizeInMegabytes})
+	fetched.UserMetadata = ptr("changed")
+	same("changed", *must(client.UpdateTopic(v.ctx, v.entity, fetched.TopicProperties, nil)).UserMetadata)
+	must(client.CreateSubscription(v.ctx, v.entity, "all", nil))
+	must(client.DeleteTopic(v.ctx, v.entity, nil))
+	check(must(client.GetTopic(v.ctx, v.entity, nil)) == nil, "the topic was not deleted")
+	check(must(client.GetSubscription(v.ctx, v.entity, "all", nil)) == nil, "its subscription was not deleted")
+}
+
+func adminSubscription(v *visit) {
+	client := v.admin()
+	must(client.CreateTopic(v.ctx, v.entity, nil))
+	properties := &admin.SubscriptionProperties{LockDuration: ptr("PT13S"), RequiresSession: ptr(true),
+		MaxDeliveryCount: ptr(int32(14)), DeadLetteringOnMessageExpiration: ptr(true), UserMetadata: ptr("one")}
+	must(client.CreateSubscription(v.ctx, v.entity, "all", &admin.CreateSubscriptionOptions{Properties: properties}))
+	fetched := must(client.GetSubscription(v.ctx, v.entity, "all", nil))
+	same([]any{"PT13S", true, int32(14), true, "one"}, []any{*fetched.LockDuration, *fetched.RequiresSession,
+		*fetched.MaxDeliveryCount, *fetched.DeadLetteringOnMessageExpiration, *fetched.UserMetadata})
+	fetched.MaxDeliveryCount = ptr(int32(15))
+	updated := must(client.UpdateSubscription(v.ctx, v.entity, "all", fetched.SubscriptionProperties, nil))
+	same(int32(15), *updated.MaxDeliveryCount)
+	must(client.DeleteSubscription(v.ctx, v.entity, "all", nil))
+	check(must(client.GetSubscription(v.ctx, v.entity, "all", nil)) == nil, "the subscription was not deleted")
+}
+
+func ruleNames(v *visit, client *admin.Client, subscription string) []string {
+	names := []string{}
+	for pager := client.NewListRulesPager(v.entity, subscription, nil); pager.More(); {
+		for _, rule := range must(pager.NextPage(v.ctx)).Rules {
+			names = append(names, rule.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func adminRules(v *visit) {
+	client := v.admin()
+	must(client.CreateTopic(v.ctx, v.entity, nil))
+	must(client.CreateSubscription(v.ctx, v.entity, "all", nil))
+	parameters := map[string]any{"@text": "it's <a> & \"b\" ü", "@double": 1.5, "@yes": true,
+		"@date": time.Date(2020, 7, 5, 11, 12, 13, 0, time.UTC)}
+	sql := &admin.SQLFilter{Expression: "a = @text AND b > @double", Parameters: parameters}
+	must(client.CreateRule(v.ctx, v.entity, "all", &admin.CreateRuleOptions{
+		Name: ptr("typed"), Filter: sql, Action: &admin.SQLAction{Expression: "SET x = 1"},
+	}))
+	typed := must(client.GetRule(v.ctx, v.entity, "all", "typed", nil))
+	same(sql, typed.Filter)
+	same("SET x = 1", typed.Action.(*admin.SQLAction).Expression)
+	correlation := &admin.CorrelationFilter{CorrelationID: ptr("c"), MessageID: ptr("m"), To: ptr("t"), ReplyTo: ptr("r"),
+		Subject: ptr("l"), SessionID: ptr("s"), ReplyToSessionID: ptr("rs"), ContentType: ptr("text/plain"),
+		ApplicationProperties: map[string]any{"text": "x"}}
+	must(client.CreateRule(v.ctx, v.entity, "all", &admin.CreateRuleOptions{Name: ptr("correlation"), Filter: correlation}))
+	fetched := must(client.GetRule(v.ctx, v.entity, "all", "correlation", nil))
+	same(correlation, fetched.Filter)
+	fetched.Filter = &admin.SQLFilter{Expression: "n = 2"}
+	must(client.UpdateRule(v.ctx, v.entity, "all", fetched.RuleProperties))
+	updated := must(client.GetRule(v.ctx, v.entity, "all", "correlation", nil)).Filter.(*admin.SQLFilter)
+	same("n = 2", updated.Expression)
+	must(client.DeleteRule(v.ctx, v.entity, "all", "$Default", nil))
+	same([]string{"correlation", "typed"}, ruleNames(v, client, "all"))
+}
+
+func adminForwarding(v *visit) {
+	client := v.admin()
+	must(client.CreateQueue(v.ctx, v.entity+"-target", nil))
+	must(client.CreateQueue(v.ctx, v.entity,
+		&admin.CreateQueueOptions{Properties: &admin.QueueProperties{ForwardTo: ptr(v.entity + "-target")}}))
+	fetched := must(client.GetQueue(v.ctx, v.entity, nil))
+	check(strings.HasSuffix(*fetched.ForwardTo, v.entity+"-target"), "forwards to %s", *fetched.ForwardTo)
+	fetched.MaxDeliveryCount = ptr(int32(7))
+	updated := must(client.UpdateQueue(v.ctx, v.entity, fetched.QueueProperties, nil))
+	same(*fetched.ForwardTo, *updated.ForwardTo)
+}
+
+func authorizationRules(v *visit) {
+	client := v.admin()
+	rights := []admin.AccessRight{admin.AccessRightManage, admin.AccessRightListen, admin.AccessRightSend}
+	rule := admin.AuthorizationRule{KeyName: ptr("all"), PrimaryKey: ptr("YWxs"), SecondaryKey: ptr("YWxsMg=="),
+		AccessRights: rights}
+	must(client.CreateQueue(v.ctx, v.entity,
+		&admin.CreateQueueOptions{Properties: &admin.QueueProperties{AuthorizationRules: []admin.AuthorizationRule{rule}}}))
+	came := must(client.GetQueue(v.ctx, v.entity, nil)).AuthorizationRules[0]
+	same([]string{"all", "YWxs", "YWxsMg=="}, []string{*came.KeyName, *came.PrimaryKey, *came.SecondaryKey})
+	same(3, len(came.AccessRights))
+}
+
+func manyQueues(v *visit, client *admin.Client) []string {
+	names := make([]string, 110)
+	for number := range names {
+		names[number] = fmt.Sprintf("%s-many-%03d", v.entity, number)
+		must(client.CreateQueue(v.ctx, names[number], nil))
+	}
+	return names
+}
+
+// More than a page of the service: a page holds a hundred.
+func lists(v *visit) {
+	client := v.admin()
+	expected := manyQueues(v, client)
+	found := []string{}
+	for pager := client.NewListQueuesPager(nil); pager.More(); {
+		for _, queue := range must(pager.NextPage(v.ctx)).Queues {
+			if strings.HasPrefix(queue.QueueName, v.entity) {
+				found = append(found, queue.QueueName)
+			}
+		}
+	}
+	same(expected, found)
+	for _, name := range expected {
+		must(client.DeleteQueue(v.ctx, name, nil))
+	}
+}
+
+func pages(v *visit) {
+	client := v.admin()
+	names := manyQueues(v, client)
+	pager := client.NewListQueuesPager(&admin.ListQueuesOptions{MaxPageSize: 40})
+	for range 2 {
+		same(40, len(must(pager.NextPage(v.ctx)).Queues))
+	}
+	for _, name := range names {
+		must(client.DeleteQueue(v.ctx, name, nil))
+	}
+}
+
+func counts(v *visit) {
+	client := v.admin()
+	must(client.CreateQueue(v.ctx, v.entity, nil))
+	v.send("one", "two")
+	scheduled(v, time.Now().Add(far), "later")
+	queue := must(client.GetQueueRuntimeProperties(v.ctx, v.entity, nil))
+	same([]any{int64(3), int32(2), int32(1), int32(0)}, []any{queue.TotalMessageCount, queue.ActiveMessageCount,
+		queue.ScheduledMessageCount, queue.DeadLetterMessageCount})
+	topic := v.entity + "-topic"
+	must(client.CreateTopic(v.ctx, topic, nil))
+	must(client.CreateSubscription(v.ctx, topic, "all", nil))
+	sender := must(v.client().NewSender(topic, nil))
+	must0(sender.SendMessage(v.ctx, &azservicebus.Message{Body: []byte("one")}, nil))
+	same(int32(1), must(client.GetTopicRuntimeProperties(v.ctx, topic, nil)).SubscriptionCount)
+	same(int32(1), must(client.GetSubscriptionRuntimeProperties(v.ctx, topic, "all", nil)).ActiveMessageCount)
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"net/http"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
+)
+
+// Features of the administration client: what it learns about entities that are missing, taken, wrong or forbidden.
+// The SDK returns nil, and no error, for an entity that does not exist.
+var administrationErrorFeatures = map[string]feature{
+	"exists": func(v *visit) {
+		client := withTopic(v)
+		check(must(client.GetQueue(v.ctx, v.entity+"-queue", nil)) != nil, "the queue is missing")
+		check(must(client.GetTopic(v.ctx, v.entity, nil)) != nil, "the topic is missing")
+		check(must(client.GetSubscription(v.ctx, v.entity, "all", nil)) != nil, "the subscription is missing")
+		check(must(client.GetRule(v.ctx, v.entity, "all", "$Default", nil)) != nil, "the rule is missing")
+	},
+	"missing": func(v *visit) {
+		client := withTopic(v)
+		check(must(client.GetQueue(v.ctx, "missing", nil)) == nil, "a missing queue was found")
+		check(must(client.GetTopic(v.ctx, "missing", nil)) == nil, "a missing topic was found")
+		check(must(client.GetSubscription(v.ctx, v.entity, "missing", nil)) == nil, "a missing subscription was found")
+		check(must(client.GetRule(v.ctx, v.entity, "all", "missing", nil)) == nil, "a missing rule was found")
+		_, err := client.DeleteQueue(v.ctx, "missing", nil)
+		httpRefused(http.StatusNotFound, err)
+		_, err = client.DeleteSubscription(v.ctx, v.entity, "missing", nil)
+		httpRefused(http.StatusNotFound, err)
+		_, err = client.CreateSubscription(v.ctx, "missing", "all", nil)
+		httpRefused(http.StatusNotFound, err)
+	},
+	"conflict": func(v *visit) {
+		client := withTopic(v)
+		_, err := client.CreateQueue(v.ctx, v.entity+"-queue", nil)
+		httpRefused(http.StatusConflict, err)
+		_, err = client.CreateTopic(v.ctx, v.entity, nil)
+		httpRefused(http.StatusConflict, err)
+		_, err = client.CreateSubscription(v.ctx, v.entity, "all", nil)
+		httpRefused(http.StatusConflict, err)
+	},
+	"bad-values": func(v *visit) {
+		properties := &admin.QueueProperties{LockDuration: ptr("P25D")}
+		_, err := v.admin().CreateQueue(v.ctx, v.entity, &admin.CreateQueueOptions{Properties: properties})
+		httpRefused(http.StatusBadRequest, err)
+		_, err = v.admin().CreateQueue(v.ctx, v.entity+"$", nil)
+		httpRefused(http.StatusBadRequest, err)
+	},
+	"unauthorized": func(v *visit) {
+		stranger := v.administration(key.ReplaceAllString(v.connectionString, "SharedAccessKey=wrong"))
+		_, err := stranger.CreateQueue(v.ctx, v.entity, nil)
+		httpRefused(http.StatusUnauthorized, err)
+		_, err = v.administration(v.listening).CreateQueue(v.ctx, v.entity, nil)
+		httpRefused(http.StatusUnauthorized, err)
+		check(must(v.admin().GetQueue(v.ctx, v.entity, nil)) == nil, "a refused queue was made")
+	},
+}
+
+func withTopic(v *visit) *admin.Client {
+	client := v.admin()
+	must(client.CreateQueue(v.ctx, v.entity+"-queue", nil))
+	must(client.CreateTopic(v.ctx, v.entity, nil))
+	must(client.CreateSubscription(v.ctx, v.entity, "all", nil))
+	return client
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+)
+
+// Features of sending, and of what a message carries: what is sent comes back.
+var messageFeatures = map[string]feature{
+	"send-one": func(v *visit) {
+		v.send("hello")
+		same("hello", bodies(v.takeAndComplete(v.receiver(), 1)))
+		v.expectLeft("")
+	},
+	"send-array":           sendArray,
+	"send-batch":           sendBatch,
+	"large-message":        largeMessage,
+	"body-types":           bodyTypes,
+	"property-types":       propertyTypes,
+	"system-properties":    systemProperties,
+	"message-id-types":     messageIDTypes,
+	"message-id-assigned":  messageIDAssigned,
+	"annotated-message":    annotatedMessage,
+	"time-to-live":         timeToLive,
+	"duplicate-detection":  duplicateDetection,
+	"schedule":             schedule,
+	"schedule-by-property": scheduleByProperty,
+	"cancel-scheduled":     cancelScheduled,
+	"forwarding": func(v *visit) {
+		v.send("forwarded")
+		same("forwarded", bodies(v.takeAndComplete(v.receiverFrom(v.entity+"-target", nil), 1)))
+		v.expectLeft("")
+	},
+	"partitioned-queue": func(v *visit) {
+		for _, body := range []string{"a", "b", "c"} {
+			v.sendMessage(&azservicebus.Message{Body: []byte(body), PartitionKey: ptr("one")})
+		}
+		same("a b c", bodies(v.takeAndComplete(v.receiver(), 3)))
+	},
+}
+
+func sendArray(v *visit) {
+	batch := must(v.sender().NewMessageBatch(v.ctx, nil))
+	for _, body := range []string{"a", "b", "c"} {
+		must0(batch.AddMessage(&azservicebus.Message{Body: []byte(body)}, nil))
+	}
+	must0(v.sender().SendMessageBatch(v.ctx, batch, nil))
+	taken := v.takeAndComplete(v.receiver(), 3)
+	same("a b c", bodies(taken))
+	for at, message := range taken {
+		same(int64(at+1), *message.SequenceNumber)
+	}
+}
+
+func sendBatch(v *visit) {
+	batch := must(v.sender().NewMessageBatch(v.ctx, &azservicebus.MessageBatchOptions{MaxBytes: 4096}))
+	for batch.AddMessage(&azservicebus.Message{Body: []byte(strings.Repeat("x", 100))}, nil) == nil {
+	}
+	check(batch.NumMessages() > 10, "only %d messages fit", batch.NumMessages())
+	must0(v.sender().SendMessageBatch(v.ctx, batch, nil))
+	v.takeAndComplete(v.receiver(), int(batch.NumMessages()))
+	v.expectLeft("")
+}
+
+func largeMessage(v *visit) {
+	body := bytes.Repeat([]byte{0, 255, 7, 128}, 250_000)
+	v.sendMessage(&azservicebus.Message{Body: body})
+	check(bytes.Equal(body, v.takeAndComplete(v.receiver(), 1)[0].Body), "other bytes came back")
+}
+
+func bodyTypes(v *visit) {
+	sent := []azservicebus.AMQPAnnotatedMessageBody{
+		{Data: [][]byte{{0, 255, 128}}},
+		{Data: [][]byte{{1}, {2, 3}}},
+		{Value: "value"},
+		{Value: int64(-5)},
+		{Value: true},
+		{Sequence: [][]any{{int64(1), "two", false}}},
+	}
+	for _, body := range sent {
+		must0(v.sender().SendAMQPAnnotatedMessage(v.ctx, &azservicebus.AMQPAnnotatedMessage{Body: body}, nil))
+	}
+	for at, message := range v.takeAndComplete(v.receiver(), len(sent)) {
+		same(fmt.Sprint(sent[at]), fmt.Sprint(message.RawAMQPMessage.Body))
+	}
+}
+
+func propertyTypes(v *visit) {
+	properties := map[string]any{
+		"text": "grüße ✓", "empty": "", "byte": int8(-128), "short": int16(300), "integer": int32(-5),
+		"long": int64(1) << 40, "unsigned": uint64(1) << 63, "float": float32(0.5), "double": 1.5, "yes": true,
+		"at": time.UnixMilli(1_700_000_000_123),
+	}
+	v.sendMessage(&azservicebus.Message{Body: []byte("typed"), ApplicationProperties: properties})
+	same(properties, v.takeAndComplete(v.receiver(), 1)[0].ApplicationProperties)
+}
+
+func systemProperties(v *visit) {
+	before := time.Now().Add(-time.Second)
+	v.sendMessage(&azservicebus.Message{
+		Body: []byte("addressed"), MessageID: ptr("message 1"), CorrelationID: ptr("correlation 1"),
+		ContentType: ptr("text/plain"), Subject: ptr("subject"), To: ptr("to"), ReplyTo: ptr("reply to"),
+		ReplyToSessionID: ptr("reply to session"), PartitionKey: ptr("partition"), TimeToLive: ptr(time.Hour),
+	})
+	m := v.takeAndComplete(v.receiver(), 1)[0]
+	expected := []string{"message 1", "correlation 1", "text/plain", "subject", "to", "reply to", "reply to session",
+		"partition"}
+	same(expected, []string{m.MessageID, *m.CorrelationID, *m.ContentType, *m.Subject, *m.To, *m.ReplyTo,
+		*m.ReplyToSessionID, *m.PartitionKey})
+	same(time.Hour, *m.TimeToLive)
+	check(m.EnqueuedTime.After(before), "enqueued at %s, sent after %s", m.EnqueuedTime, before)
+	same(m.EnqueuedTime.Add(time.Hour).UnixMilli(), m.ExpiresAt.UnixMilli())
+	check(m.LockedUntil.After(m.EnqueuedTime.Add(50*time.Second)), "locked until %s", m.LockedUntil)
+	same(azservicebus.MessageStateActive, m.State)
+}
+
+func messageIDTypes(v *visit) {
+	for _, id := range []any{"text", uint64(42)} {
+		properties := &azservicebus.AMQPAnnotatedMessageProperties{MessageID: id, CorrelationID: id}
+		must0(v.sender().SendAMQPAnnotatedMessage(v.ctx, &azservicebus.AMQPAnnotatedMessage{
+			Properties: properties, Body: azservicebus.AMQPAnnotatedMessageBody{Data: [][]byte{[]byte("named")}},
+		}, nil))
+		raw := v.takeAndComplete(v.receiver(), 1)[0].RawAMQPMessage.Properties
+		same([]any{id, id}, []any{raw.MessageID, raw.CorrelationID})
+	}
+}
+
+func messageIDAssigned(v *visit) {
+	v.send("one", "two")
+	taken := v.takeAndComplete(v.receiver(), 2)
+	check(taken[0].MessageID != "" && taken[0].MessageID != taken[1].MessageID, "ids are %s", taken[0].MessageID)
+}
+
+func annotatedMessage(v *visit) {
+	must0(v.sender().SendAMQPAnnotatedMessage(v.ctx, &azservicebus.AMQPAnnotatedMessage{
+		Body:               azservicebus.AMQPAnnotatedMessageBody{Value: "annotated"},
+		Header:             &azservicebus.AMQPAnnotatedMessageHeader{Priority: 7, TTL: 100 * time.Second},
+		Footer:             map[any]any{"checksum": "foot"},
+		MessageAnnotations: map[any]any{"x-mine": "annotation"},
+		Properties:         &azservicebus.AMQPAnnotatedMessageProperties{ContentEncoding: ptr("utf-8"), GroupID: ptr("group")},
+	}, nil))
+	came := v.takeAndComplete(v.receiver(), 1)[0].RawAMQPMessage
+	same("annotated", came.Body.Value)
+	same([]any{uint8(7), 100 * time.Second}, []any{came.Header.Priority, came.Header.TTL})
+	same(map[any]any{"checksum": "foot"}, came.Footer)
+	same("annotation", came.MessageAnnotations["x-mine"])
+	same([]string{"utf-8", "group"}, []string{*came.Properties.ContentEncoding, *came.Properties.GroupID})
+}
+
+func timeToLive(v *visit) {
+	v.sendMessage(&azservicebus.Message{Body: []byte("short"), TimeToLive: ptr(silence)})
+	v.sendMessage(&azservicebus.Message{Body: []byte("long"), TimeToLive: ptr(time.Hour)})
+	expired := v.takeOne(v.deadLetters())
+	same("short TTLExpiredException", string(expired.Body)+" "+*expired.DeadLetterReason)
+	same("long", bodies(v.takeAndComplete(v.receiver(), 1)))
+}
+
+func duplicateDetection(v *visit) {
+	for _, body := range []string{"first", "again"} {
+		v.sendMessage(&azservicebus.Message{Body: []byte(body), MessageID: ptr("same")})
+	}
+	same("first", bodies(v.takeAndComplete(v.receiver(), 1)))
+	v.sendMessage(&azservicebus.Message{Body: []byte("after it was completed"), MessageID: ptr("same")})
+	v.expectLeft("")
+}
+
+func scheduled(v *visit, due time.Time, texts ...string) []int64 {
+	messages := make([]*azservicebus.Message, len(texts))
+	for at, text := range texts {
+		messages[at] = &azservicebus.Message{Body: []byte(text)}
+	}
+	return must(v.sender().ScheduleMessages(v.ctx, messages, due, nil))
+}
+
+func schedule(v *visit) {
+	due := time.Now().Add(far).UTC().Truncate(time.Millisecond)
+	numbers := scheduled(v, due, "a")
+	peeked := v.peekAll(v.receiver())[0]
+	same(azservicebus.MessageStateScheduled, peeked.State)
+	same(due, peeked.ScheduledEnqueueTime.UTC())
+	must0(v.sender().CancelScheduledMessages(v.ctx, numbers, nil))
+	scheduled(v, time.Now().Add(soon), "c", "d")
+	same("c d", bodies(v.takeAndComplete(v.receiver(), 2)))
+	v.expectLeft("")
+}
+
+func scheduleByProperty(v *visit) {
+	v.sendMessage(&azservicebus.Message{Body: []byte("far"), ScheduledEnqueueTime: ptr(time.Now().Add(far))})
+	v.send("now")
+	receiver := v.receiver()
+	same("now", bodies(v.takeAndComplete(receiver, 1)))
+	v.sendMessage(&azservicebus.Message{Body: []byte("soon"), ScheduledEnqueueTime: ptr(time.Now().Add(soon))})
+	same("soon", bodies(v.takeAndComplete(receiver, 1)))
+	v.expectLeft("far")
+}
+
+func cancelScheduled(v *visit) {
+	numbers := scheduled(v, time.Now().Add(far), "kept", "first", "second")
+	must0(v.sender().CancelScheduledMessages(v.ctx, numbers[1:], nil))
+	v.expectLeft("kept")
+	must0(v.sender().CancelScheduledMessages(v.ctx, numbers[:1], nil))
+	v.expectLeft("")
+	refused(azservicebus.CodeNotFound, v.sender().CancelScheduledMessages(v.ctx, numbers[:1], nil))
+}

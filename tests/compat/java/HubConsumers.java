@@ -1,0 +1,184 @@
+import com.azure.messaging.eventhubs.CheckpointStore;
+import com.azure.messaging.eventhubs.EventData;
+import com.azure.messaging.eventhubs.EventHubProducerClient;
+import com.azure.messaging.eventhubs.EventProcessorClient;
+import com.azure.messaging.eventhubs.EventProcessorClientBuilder;
+import com.azure.messaging.eventhubs.LoadBalancingStrategy;
+import com.azure.messaging.eventhubs.models.Checkpoint;
+import com.azure.messaging.eventhubs.models.EventPosition;
+import com.azure.messaging.eventhubs.models.LastEnqueuedEventProperties;
+import com.azure.messaging.eventhubs.models.PartitionEvent;
+import com.azure.messaging.eventhubs.models.PartitionOwnership;
+import com.azure.messaging.eventhubs.models.ReceiveOptions;
+import com.azure.messaging.eventhubs.models.SendOptions;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Queue;
+import java.util.Set;
+import java.util.UUID;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.stream.Stream;
+import reactor.core.publisher.Flux;
+import reactor.core.publisher.Mono;
+
+/** Features of reading event hubs: positions, owners, and processors that share the partitions. */
+final class HubConsumers {
+    static final Map<String, Feature> FEATURES = Map.of(
+        "positions", HubConsumers::positions,
+        "invalid-position", HubConsumers::invalidPosition,
+        "last-enqueued-event", HubConsumers::lastEnqueuedEvent,
+        "owner-level", HubConsumers::ownerLevel,
+        "balancing", HubConsumers::balancing);
+
+    private HubConsumers() { }
+
+    private static void positions(Visit visit) throws Exception {
+        HubVisit hub = new HubVisit(visit);
+        EventHubProducerClient producer = hub.producer();
+        producer.send(HubVisit.events("a", "b", "c"), HubVisit.ZERO);
+        Check.pause(Duration.ofMillis(10));
+        Instant between = Instant.now();
+        Check.pause(Duration.ofMillis(10));
+        producer.send(HubVisit.events("d", "e"), HubVisit.ZERO);
+        Map<EventPosition, String> expected = new LinkedHashMap<>();
+        expected.put(EventPosition.earliest(), "abcde");
+        expected.put(EventPosition.fromOffsetString("1"), "cde");
+        expected.put(EventPosition.fromSequenceNumber(2), "de");
+        expected.put(EventPosition.fromSequenceNumber(2, true), "cde");
+        expected.put(EventPosition.fromEnqueuedTime(between), "de");
+        for (Map.Entry<EventPosition, String> one : expected.entrySet()) {
+            List<PartitionEvent> read = hub.take("0", one.getValue().length(), one.getKey(), new ReceiveOptions());
+            Check.same(one.getValue(), String.join("", HubVisit.bodies(read)));
+        }
+        HubVisit.Reading late = hub.read(EventPosition.latest(), 0);
+        // The subscription does not say when it is open: one event after another, until one arrives.
+        Check.until("an event after the end", () -> {
+            producer.send(HubVisit.events("f"), HubVisit.ZERO);
+            return !late.events().isEmpty();
+        });
+        Check.same("f", late.events().peek().getData().getBodyAsString());
+    }
+
+    private static void invalidPosition(Visit visit) throws Exception {
+        HubVisit.Reading reading = new HubVisit(visit).read(EventPosition.fromOffsetString("17"), 0);
+        Check.until("the refusal", () -> !reading.errors().isEmpty());
+        String message = reading.errors().peek().getMessage();
+        Check.that(message.contains("The supplied offset '17' is invalid"), message);
+    }
+
+    private static void lastEnqueuedEvent(Visit visit) {
+        HubVisit hub = new HubVisit(visit);
+        hub.producer().send(HubVisit.events("a", "b", "c"), HubVisit.ZERO);
+        LastEnqueuedEventProperties last = hub.take("0", 3, EventPosition.earliest(),
+            new ReceiveOptions().setTrackLastEnqueuedEventProperties(true)).get(2).getLastEnqueuedEventProperties();
+        Check.same(2L, last.getSequenceNumber());
+        Check.same("2", last.getOffsetString());
+    }
+
+    private static void ownerLevel(Visit visit) throws Exception {
+        HubVisit hub = new HubVisit(visit);
+        EventHubProducerClient producer = hub.producer();
+        HubVisit.Reading first = hub.read(EventPosition.earliest(), 1);
+        producer.send(HubVisit.events("a"), HubVisit.ZERO);
+        Check.until("the first event", () -> first.events().size() == 1);
+        HubVisit.Reading second = hub.read(EventPosition.fromOffsetString("0"), 2);
+        Check.until("the theft", () -> !first.errors().isEmpty());
+        producer.send(HubVisit.events("b"), HubVisit.ZERO);
+        Check.until("the second event", () -> second.events().size() == 1);
+        HubVisit.Reading third = hub.read(EventPosition.earliest(), 0);
+        Check.until("the refusal", () -> !third.errors().isEmpty());
+        Check.same(0, third.events().size());
+    }
+
+    private static void balancing(Visit visit) throws Exception {
+        HubVisit hub = new HubVisit(visit);
+        Store store = new Store();
+        Member one = new Member(hub, store);
+        send(hub, "first");
+        Check.until("the first round", () -> one.bodies.size() == HubVisit.PARTITIONS);
+        Member two = new Member(hub, store);
+        Check.until("two partitions each", () -> one.partitions.size() == 2 && two.partitions.size() == 2);
+        send(hub, "second");
+        Check.until("the second round", () -> one.bodies.size() + two.bodies.size() >= 2 * HubVisit.PARTITIONS);
+        two.processor.stop();
+        Check.until("the other partitions", () -> one.partitions.size() == HubVisit.PARTITIONS);
+        send(hub, "third");
+        Check.until("the third round",
+            () -> Stream.concat(one.bodies.stream(), two.bodies.stream()).distinct().count() == 3 * HubVisit.PARTITIONS);
+    }
+
+    private static void send(HubVisit hub, String round) {
+        EventHubProducerClient producer = hub.producer();
+        for (int number = 0; number < HubVisit.PARTITIONS; number += 1) {
+            producer.send(HubVisit.events(round + "-" + number), new SendOptions().setPartitionId("" + number));
+        }
+    }
+
+    /** A processor that is one of several, with the partitions that it has and the events that it saw. */
+    private static final class Member {
+        final Set<String> partitions = ConcurrentHashMap.newKeySet();
+        final Queue<String> bodies = new ConcurrentLinkedQueue<>();
+        final EventProcessorClient processor;
+
+        Member(HubVisit hub, CheckpointStore store) {
+            Visit visit = hub.visit;
+            EventProcessorClientBuilder builder = new EventProcessorClientBuilder()
+                .connectionString(visit.address(), visit.entity).consumerGroup("$Default")
+                .transportType(visit.transportType()).retryOptions(Visit.oneTry()).checkpointStore(store)
+                .loadBalancingStrategy(LoadBalancingStrategy.GREEDY).loadBalancingUpdateInterval(Duration.ofMillis(500))
+                .partitionOwnershipExpirationInterval(Duration.ofSeconds(60))
+                .initialPartitionEventPosition(partition -> EventPosition.earliest())
+                .processPartitionInitialization(context -> partitions.add(context.getPartitionContext().getPartitionId()))
+                .processPartitionClose(context -> partitions.remove(context.getPartitionContext().getPartitionId()))
+                .processError(context -> { })
+                .processEvent(context -> {
+                    EventData event = context.getEventData();
+                    if (event == null) return;
+                    bodies.add(event.getBodyAsString());
+                    context.updateCheckpoint();
+                });
+            if (!visit.transport.equals("tcp")) builder.customEndpointAddress(visit.customEndpoint());
+            processor = builder.buildEventProcessorClient();
+            processor.start();
+            visit.keep(processor::stop);
+        }
+    }
+
+    /** A checkpoint store for one process: the contract of the SDK in its plainest form. */
+    private static final class Store implements CheckpointStore {
+        private final Map<String, PartitionOwnership> ownerships = new ConcurrentHashMap<>();
+        private final Map<String, Checkpoint> checkpoints = new ConcurrentHashMap<>();
+
+        @Override
+        public Flux<PartitionOwnership> listOwnership(String namespace, String hub, String group) {
+            return Flux.fromIterable(List.copyOf(ownerships.values()));
+        }
+
+        @Override
+        public synchronized Flux<PartitionOwnership> claimOwnership(List<PartitionOwnership> wanted) {
+            return Flux.fromIterable(wanted.stream().filter(one -> {
+                PartitionOwnership known = ownerships.get(one.getPartitionId());
+                return known == null || known.getETag().equals(one.getETag());
+            }).map(one -> {
+                one.setETag(UUID.randomUUID().toString()).setLastModifiedTime(System.currentTimeMillis());
+                ownerships.put(one.getPartitionId(), one);
+                return one;
+            }).toList());
+        }
+
+        @Override
+        public Flux<Checkpoint> listCheckpoints(String namespace, String hub, String group) {
+            return Flux.fromIterable(List.copyOf(checkpoints.values()));
+        }
+
+        @Override
+        public Mono<Void> updateCheckpoint(Checkpoint checkpoint) {
+            checkpoints.put(checkpoint.getPartitionId(), checkpoint);
+            return Mono.empty();
+        }
+    }
+}

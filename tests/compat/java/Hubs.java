@@ -1,0 +1,176 @@
+import com.azure.core.amqp.exception.AmqpErrorCondition;
+import com.azure.core.amqp.exception.AmqpException;
+import com.azure.messaging.eventhubs.EventData;
+import com.azure.messaging.eventhubs.EventDataBatch;
+import com.azure.messaging.eventhubs.EventHubBufferedProducerClient;
+import com.azure.messaging.eventhubs.EventHubProducerClient;
+import com.azure.messaging.eventhubs.EventHubProperties;
+import com.azure.messaging.eventhubs.PartitionProperties;
+import com.azure.messaging.eventhubs.models.CreateBatchOptions;
+import com.azure.messaging.eventhubs.models.PartitionEvent;
+import com.azure.messaging.eventhubs.models.SendOptions;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.stream.IntStream;
+
+/** Features of sending to event hubs, and of asking about them. */
+final class Hubs {
+    static final Map<String, Feature> FEATURES = Map.ofEntries(
+        Map.entry("send-and-read", Hubs::sendAndRead),
+        Map.entry("batch", Hubs::batch),
+        Map.entry("partitions", Hubs::partitions),
+        Map.entry("partition-keys", Hubs::partitionKeys),
+        Map.entry("body-types", Hubs::bodyTypes),
+        Map.entry("properties", Hubs::properties),
+        Map.entry("runtime-information", Hubs::runtimeInformation),
+        Map.entry("buffered-producer", Hubs::bufferedProducer),
+        Map.entry("unknown-entities", Hubs::unknownEntities),
+        Map.entry("too-large", Hubs::tooLarge),
+        Map.entry("many-events", Hubs::manyEvents));
+
+    private Hubs() { }
+
+    private static void sendAndRead(Visit visit) {
+        HubVisit hub = new HubVisit(visit);
+        List<String> bodies = IntStream.range(0, 120).mapToObj(number -> "event " + number).toList();
+        hub.producer().send(bodies.stream().map(EventData::new).toList(), HubVisit.ZERO);
+        List<PartitionEvent> read = hub.take("0", 120);
+        Check.same(bodies, HubVisit.bodies(read));
+        Check.same(0L, read.get(0).getData().getSequenceNumber());
+        Check.same(119L, read.get(119).getData().getSequenceNumber());
+        Check.same("119", read.get(119).getData().getOffsetString());
+    }
+
+    private static void batch(Visit visit) {
+        HubVisit hub = new HubVisit(visit);
+        EventHubProducerClient producer = hub.producer();
+        EventDataBatch batch = producer.createBatch(new CreateBatchOptions().setPartitionId("1"));
+        while (batch.tryAdd(new EventData(batch.getCount() + " " + "x".repeat(5_000)))) continue;
+        Check.that(batch.getCount() > 150, "only " + batch.getCount() + " events fit");
+        producer.send(batch);
+        List<String> read = HubVisit.bodies(hub.take("1", batch.getCount()));
+        for (int at = 0; at < read.size(); at += 1) Check.that(read.get(at).startsWith(at + " "), "out of order");
+    }
+
+    private static void partitions(Visit visit) throws Exception {
+        HubVisit hub = new HubVisit(visit);
+        EventHubProducerClient producer = hub.producer();
+        for (int number = 0; number < HubVisit.PARTITIONS; number += 1) {
+            producer.send(HubVisit.events("for " + number), new SendOptions().setPartitionId("" + number));
+        }
+        for (PartitionEvent event : hub.takeFromAll(HubVisit.PARTITIONS)) {
+            Check.same("for " + event.getPartitionContext().getPartitionId(), event.getData().getBodyAsString());
+        }
+    }
+
+    /** A key always leads to the same partition, and comes back with the event. */
+    private static void partitionKeys(Visit visit) throws Exception {
+        HubVisit hub = new HubVisit(visit);
+        EventHubProducerClient producer = hub.producer();
+        List<String> keys = List.of("a", "customer-17", "Straße", "鍵", "x".repeat(128));
+        for (int round = 0; round < 2; round += 1) {
+            for (String key : keys) producer.send(HubVisit.events(key), new SendOptions().setPartitionKey(key));
+        }
+        Map<String, String> partitions = new LinkedHashMap<>();
+        for (PartitionEvent event : hub.takeFromAll(2 * keys.size())) {
+            String key = event.getData().getPartitionKey();
+            Check.same(event.getData().getBodyAsString(), key);
+            String partition = event.getPartitionContext().getPartitionId();
+            Check.same(partition, partitions.getOrDefault(key, partition));
+            partitions.put(key, partition);
+        }
+        Check.same(keys.size(), partitions.size());
+    }
+
+    private static void bodyTypes(Visit visit) {
+        HubVisit hub = new HubVisit(visit);
+        hub.producer().send(List.of(new EventData("text"), new EventData(new byte[] {0, -1, 7})), HubVisit.ZERO);
+        List<PartitionEvent> read = hub.take("0", 2);
+        Check.same("text", read.get(0).getData().getBodyAsString());
+        Check.that(java.util.Arrays.equals(new byte[] {0, -1, 7}, read.get(1).getData().getBody()), "other bytes");
+    }
+
+    private static void properties(Visit visit) throws Exception {
+        HubVisit hub = new HubVisit(visit);
+        EventData event = new EventData("x").setContentType("text/plain").setCorrelationId("correlated")
+            .setMessageId("an-id");
+        Map<String, Object> properties = Map.of("text", "Grüße", "number", 17, "real", 0.5, "flag", true);
+        event.getProperties().putAll(properties);
+        hub.producer().send(List.of(event), new SendOptions().setPartitionKey("k"));
+        EventData read = hub.takeFromAll(1).get(0).getData();
+        Check.same(List.of("text/plain", "correlated", "an-id", "k"), List.of(read.getContentType(),
+            read.getCorrelationId(), read.getMessageId(), read.getPartitionKey()));
+        Check.same(properties, read.getProperties());
+        Check.that(read.getEnqueuedTime() != null && read.getSequenceNumber() != null, "a system property is missing");
+    }
+
+    private static void runtimeInformation(Visit visit) {
+        EventHubProducerClient producer = new HubVisit(visit).producer();
+        EventHubProperties hub = producer.getEventHubProperties();
+        Check.same(visit.entity, hub.getName());
+        Check.same(List.of("0", "1", "2", "3"), hub.getPartitionIds().stream().toList());
+        PartitionProperties empty = producer.getPartitionProperties("2");
+        Check.that(empty.isEmpty(), "a new partition is not empty");
+        Check.same(-1L, empty.getLastEnqueuedSequenceNumber());
+        producer.send(HubVisit.events("a", "b"), new SendOptions().setPartitionId("2"));
+        PartitionProperties filled = producer.getPartitionProperties("2");
+        Check.same(List.of(false, 0L, 1L, "1"), List.of(filled.isEmpty(), filled.getBeginningSequenceNumber(),
+            filled.getLastEnqueuedSequenceNumber(), filled.getLastEnqueuedOffset()));
+    }
+
+    private static void bufferedProducer(Visit visit) throws Exception {
+        HubVisit hub = new HubVisit(visit);
+        Queue<Throwable> failed = new ConcurrentLinkedQueue<>();
+        Queue<EventData> sent = new ConcurrentLinkedQueue<>();
+        EventHubBufferedProducerClient producer = visit.keep(hub.bufferedBuilder().maxWaitTime(Duration.ofMillis(200))
+            .onSendBatchFailed(context -> failed.add(context.getThrowable()))
+            .onSendBatchSucceeded(context -> context.getEvents().forEach(sent::add)).buildClient());
+        for (int number = 0; number < 300; number += 1) {
+            producer.enqueueEvent(new EventData("" + number), new SendOptions().setPartitionKey("key-" + number % 3));
+        }
+        producer.flush();
+        Check.until("300 acknowledged events", () -> sent.size() == 300 || !failed.isEmpty());
+        Check.same(List.of(), List.copyOf(failed));
+        List<List<Integer>> byKey = List.of(new ArrayList<>(), new ArrayList<>(), new ArrayList<>());
+        for (String body : HubVisit.bodies(hub.takeFromAll(300))) {
+            byKey.get(Integer.parseInt(body) % 3).add(Integer.parseInt(body));
+        }
+        for (List<Integer> numbers : byKey) Check.same(numbers.stream().sorted().toList(), numbers);
+    }
+
+    private static void unknownEntities(Visit visit) throws Exception {
+        HubVisit hub = new HubVisit(visit);
+        EventHubProducerClient missing = visit.keep(hub.builder("no-such-hub", "$Default").buildProducerClient());
+        AmqpException error = Check.raised(AmqpException.class, () -> missing.send(HubVisit.events("x")));
+        Check.same(AmqpErrorCondition.NOT_FOUND, error.getErrorCondition());
+        var group = visit.keep(hub.builder(visit.entity, "no-such-group").buildConsumerClient());
+        Check.raised(Exception.class, () -> group.receiveFromPartition("0", 1,
+            com.azure.messaging.eventhubs.models.EventPosition.earliest(), Duration.ofSeconds(30)).stream().toList());
+        Check.raised(Exception.class,
+            () -> hub.producer().send(HubVisit.events("x"), new SendOptions().setPartitionId("4")));
+        Check.raised(Exception.class, () -> hub.producer().getPartitionProperties("4"));
+    }
+
+    private static void tooLarge(Visit visit) throws Exception {
+        EventHubProducerClient producer = new HubVisit(visit).producer();
+        EventData large = new EventData("x".repeat(1_100_000));
+        Check.raised(AmqpException.class, () -> producer.createBatch().tryAdd(large));
+        AmqpException error = Check.raised(AmqpException.class, () -> producer.send(List.of(large)));
+        Check.same(AmqpErrorCondition.LINK_PAYLOAD_SIZE_EXCEEDED, error.getErrorCondition());
+    }
+
+    private static void manyEvents(Visit visit) {
+        HubVisit hub = new HubVisit(visit);
+        EventHubProducerClient producer = hub.producer();
+        List<String> bodies = IntStream.range(0, 5_000).mapToObj(Integer::toString).toList();
+        for (int start = 0; start < 5_000; start += 500) {
+            producer.send(bodies.subList(start, start + 500).stream().map(EventData::new).toList(), HubVisit.ZERO);
+        }
+        Check.same(bodies, HubVisit.bodies(hub.take("0", 5_000)));
+    }
+}

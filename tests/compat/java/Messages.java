@@ -1,0 +1,227 @@
+import com.azure.core.amqp.models.AmqpAnnotatedMessage;
+import com.azure.core.amqp.models.AmqpMessageBody;
+import com.azure.core.amqp.models.AmqpMessageBodyType;
+import com.azure.core.util.BinaryData;
+import com.azure.messaging.servicebus.ServiceBusMessage;
+import com.azure.messaging.servicebus.ServiceBusMessageBatch;
+import com.azure.messaging.servicebus.ServiceBusReceivedMessage;
+import com.azure.messaging.servicebus.models.CreateMessageBatchOptions;
+import com.azure.messaging.servicebus.models.ServiceBusMessageState;
+import java.time.Duration;
+import java.time.OffsetDateTime;
+import java.time.ZoneOffset;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Date;
+import java.util.HashSet;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.UUID;
+import java.util.stream.Stream;
+
+/** Features of sending, and of what a message carries: what is sent comes back. */
+final class Messages {
+    static final Map<String, Feature> FEATURES = Map.ofEntries(
+        Map.entry("send-one", Messages::sendOne),
+        Map.entry("send-array", Messages::sendArray),
+        Map.entry("send-batch", Messages::sendBatch),
+        Map.entry("large-message", Messages::largeMessage),
+        Map.entry("body-types", Messages::bodyTypes),
+        Map.entry("property-types", Messages::propertyTypes),
+        Map.entry("system-properties", Messages::systemProperties),
+        Map.entry("message-id-assigned", Messages::messageIdAssigned),
+        Map.entry("annotated-message", Messages::annotatedMessage),
+        Map.entry("time-to-live", Messages::timeToLive),
+        Map.entry("duplicate-detection", Messages::duplicateDetection),
+        Map.entry("schedule", Messages::schedule),
+        Map.entry("schedule-by-property", Messages::scheduleByProperty),
+        Map.entry("cancel-scheduled", Messages::cancelScheduled),
+        Map.entry("forwarding", Messages::forwarding),
+        Map.entry("partitioned-queue", Messages::partitionedQueue));
+
+    private Messages() { }
+
+    private static void sendOne(Visit visit) {
+        visit.send("hello");
+        Check.same(List.of("hello"), Visit.bodies(visit.takeAndComplete(visit.receiver(), 1)));
+        visit.expectEmpty();
+    }
+
+    private static void sendArray(Visit visit) {
+        visit.sender().sendMessages(List.of(
+            new ServiceBusMessage("a"), new ServiceBusMessage("b"), new ServiceBusMessage("c")));
+        List<ServiceBusReceivedMessage> taken = visit.takeAndComplete(visit.receiver(), 3);
+        Check.same(List.of("a", "b", "c"), Visit.bodies(taken));
+        Check.same(List.of(1L, 2L, 3L), taken.stream().map(ServiceBusReceivedMessage::getSequenceNumber).toList());
+    }
+
+    private static void sendBatch(Visit visit) {
+        ServiceBusMessageBatch batch = visit.sender().createMessageBatch(
+            new CreateMessageBatchOptions().setMaximumSizeInBytes(4096));
+        while (batch.tryAddMessage(new ServiceBusMessage(batch.getCount() + " " + "x".repeat(100)))) continue;
+        Check.that(batch.getCount() > 10, "only " + batch.getCount() + " messages fit");
+        visit.sender().sendMessages(batch);
+        List<String> bodies = Visit.bodies(visit.takeAndComplete(visit.receiver(), batch.getCount()));
+        for (int at = 0; at < bodies.size(); at += 1) Check.that(bodies.get(at).startsWith(at + " "), bodies.get(at));
+        Check.same(256 * 1024, visit.sender().createMessageBatch().getMaxSizeInBytes());
+    }
+
+    private static void largeMessage(Visit visit) {
+        byte[] body = new byte[1_000_000];
+        new Random(17).nextBytes(body);
+        visit.sender().sendMessage(new ServiceBusMessage(body));
+        ServiceBusReceivedMessage message = visit.takeAndComplete(visit.receiver(), 1).get(0);
+        Check.that(Arrays.equals(body, message.getBody().toBytes()), "other bytes came back");
+    }
+
+    private static void bodyTypes(Visit visit) {
+        List<Object> values = List.of(1, -1.5, "value", 2L << 40, true);
+        List<Object> sequence = List.of(1, "two", false);
+        visit.sender().sendMessage(new ServiceBusMessage(new byte[] {0, -1, -128}));
+        for (Object value : values) visit.sender().sendMessage(new ServiceBusMessage(AmqpMessageBody.fromValue(value)));
+        visit.sender().sendMessage(new ServiceBusMessage(AmqpMessageBody.fromSequence(sequence)));
+        List<AmqpMessageBody> came = visit.takeAndComplete(visit.receiver(), values.size() + 2).stream()
+            .map(message -> message.getRawAmqpMessage().getBody()).toList();
+        Check.that(Arrays.equals(new byte[] {0, -1, -128}, came.get(0).getFirstData()), "other bytes came back");
+        for (int at = 0; at < values.size(); at += 1) Check.same(values.get(at), came.get(at + 1).getValue());
+        Check.same(AmqpMessageBodyType.SEQUENCE, came.get(values.size() + 1).getBodyType());
+        Check.same(sequence, came.get(values.size() + 1).getSequence());
+    }
+
+    private static void propertyTypes(Visit visit) {
+        Map<String, Object> properties = new LinkedHashMap<>();
+        properties.put("text", "grüße ✓");
+        properties.put("empty", "");
+        properties.put("byte", (byte) -128);
+        properties.put("short", (short) 300);
+        properties.put("integer", Integer.MIN_VALUE);
+        properties.put("long", 1L << 40);
+        properties.put("float", 0.5f);
+        properties.put("double", 1.5);
+        properties.put("yes", true);
+        properties.put("letter", 'ß');
+        properties.put("id", UUID.fromString("01234567-89ab-cdef-0123-456789abcdef"));
+        properties.put("at", new Date(1_700_000_000_123L));
+        ServiceBusMessage sent = new ServiceBusMessage("typed");
+        sent.getApplicationProperties().putAll(properties);
+        visit.sender().sendMessage(sent);
+        Map<String, Object> came = visit.takeAndComplete(visit.receiver(), 1).get(0).getApplicationProperties();
+        properties.forEach((name, value) -> Check.same(name + " " + value, name + " " + came.get(name)));
+        Check.same(properties.keySet(), came.keySet());
+    }
+
+    private static void systemProperties(Visit visit) {
+        OffsetDateTime before = OffsetDateTime.now(ZoneOffset.UTC).minusSeconds(1);
+        visit.sender().sendMessage(new ServiceBusMessage("addressed").setMessageId("message 1")
+            .setCorrelationId("correlation 1").setContentType("text/plain").setSubject("subject").setTo("to")
+            .setReplyTo("reply to").setReplyToSessionId("reply to session").setPartitionKey("partition")
+            .setTimeToLive(Duration.ofHours(1)));
+        ServiceBusReceivedMessage message = visit.takeAndComplete(visit.receiver(), 1).get(0);
+        Check.same(
+            List.of("message 1", "correlation 1", "text/plain", "subject", "to", "reply to", "reply to session",
+                "partition"),
+            List.of(message.getMessageId(), message.getCorrelationId(), message.getContentType(),
+                message.getSubject(), message.getTo(), message.getReplyTo(), message.getReplyToSessionId(),
+                message.getPartitionKey()));
+        Check.same(Duration.ofHours(1), message.getTimeToLive());
+        Check.rising(before, message.getEnqueuedTime());
+        Check.same(message.getEnqueuedTime().plusHours(1), message.getExpiresAt());
+        Check.rising(message.getEnqueuedTime().plusSeconds(50), message.getLockedUntil());
+        Check.same(ServiceBusMessageState.ACTIVE, message.getState());
+        UUID.fromString(message.getLockToken());
+    }
+
+    private static void messageIdAssigned(Visit visit) {
+        visit.send("one", "two", "three");
+        List<String> ids = visit.takeAndComplete(visit.receiver(), 3).stream()
+            .map(ServiceBusReceivedMessage::getMessageId).toList();
+        Check.same(3, new HashSet<>(ids).size());
+    }
+
+    /** Header and properties only: the SDK sends no annotations of its caller, and fails to read a footer that it sent. */
+    private static void annotatedMessage(Visit visit) {
+        ServiceBusMessage sent = new ServiceBusMessage(BinaryData.fromString("annotated"));
+        AmqpAnnotatedMessage raw = sent.getRawAmqpMessage();
+        raw.getHeader().setPriority((short) 7).setDurable(true);
+        raw.getProperties().setContentEncoding("utf-8").setGroupId("group");
+        visit.sender().sendMessage(sent);
+        AmqpAnnotatedMessage came = visit.takeAndComplete(visit.receiver(), 1).get(0).getRawAmqpMessage();
+        Check.same((short) 7, came.getHeader().getPriority());
+        Check.same(List.of("utf-8", "group"),
+            List.of(came.getProperties().getContentEncoding(), came.getProperties().getGroupId()));
+    }
+
+    private static void timeToLive(Visit visit) {
+        visit.sender().sendMessage(new ServiceBusMessage("short").setTimeToLive(Duration.ofMillis(300)));
+        visit.sender().sendMessage(new ServiceBusMessage("long").setTimeToLive(Duration.ofHours(1)));
+        ServiceBusReceivedMessage expired = visit.takeOne(visit.deadLetters());
+        Check.same("short TTLExpiredException", expired.getBody() + " " + expired.getDeadLetterReason());
+        Check.same(List.of("long"), Visit.bodies(visit.takeAndComplete(visit.receiver(), 1)));
+    }
+
+    private static void duplicateDetection(Visit visit) {
+        for (String body : List.of("first", "again", "and again")) {
+            visit.sender().sendMessage(new ServiceBusMessage(body).setMessageId("same"));
+        }
+        visit.sender().sendMessage(new ServiceBusMessage("other").setMessageId("other"));
+        Check.same(List.of("first", "other"), Visit.bodies(visit.takeAndComplete(visit.receiver(), 2)));
+        visit.sender().sendMessage(new ServiceBusMessage("after it was completed").setMessageId("same"));
+        visit.expectEmpty();
+    }
+
+    private static void schedule(Visit visit) {
+        OffsetDateTime far = Visit.in(Visit.FAR);
+        long number = visit.sender().scheduleMessage(new ServiceBusMessage("a"), far);
+        ServiceBusReceivedMessage peeked = visit.peekAll().get(0);
+        Check.same(ServiceBusMessageState.SCHEDULED, peeked.getState());
+        Check.same(far, peeked.getScheduledEnqueueTime());
+        visit.sender().cancelScheduledMessage(number);
+        OffsetDateTime due = Visit.in(Visit.SOON);
+        scheduled(visit, due, "c", "d");
+        List<ServiceBusReceivedMessage> taken = visit.takeAndComplete(visit.receiver(), 2);
+        Check.same(List.of("c", "d"), Visit.bodies(taken));
+        taken.forEach(message -> Check.that(!message.getEnqueuedTime().isBefore(due), "enqueued before it was due"));
+    }
+
+    private static void scheduleByProperty(Visit visit) {
+        visit.sender().sendMessage(new ServiceBusMessage("far").setScheduledEnqueueTime(Visit.in(Visit.FAR)));
+        visit.send("now");
+        Check.same(List.of("now"), Visit.bodies(visit.takeAndComplete(visit.receiver(), 1)));
+        visit.sender().sendMessage(new ServiceBusMessage("soon").setScheduledEnqueueTime(Visit.in(Visit.SOON)));
+        Check.same(List.of("soon"), Visit.bodies(visit.takeAndComplete(visit.receiver(), 1)));
+        Check.same(List.of("far"), Visit.bodies(visit.peekAll()));
+    }
+
+    /** The SDK schedules when its answer is iterated over, and not before. */
+    private static List<Long> scheduled(Visit visit, OffsetDateTime due, String... bodies) {
+        List<Long> numbers = new ArrayList<>();
+        visit.sender().scheduleMessages(Stream.of(bodies).map(ServiceBusMessage::new).toList(), due)
+            .forEach(numbers::add);
+        return numbers;
+    }
+
+    private static void cancelScheduled(Visit visit) {
+        List<Long> numbers = scheduled(visit, Visit.in(Visit.FAR), "kept", "first", "second");
+        visit.sender().cancelScheduledMessages(numbers.subList(1, 3));
+        Check.same(List.of("kept"), Visit.bodies(visit.peekAll()));
+        visit.sender().cancelScheduledMessage(numbers.get(0));
+        visit.expectEmpty();
+    }
+
+    private static void forwarding(Visit visit) {
+        visit.send("forwarded");
+        ServiceBusReceivedMessage message = visit.takeAndComplete(
+            visit.receiver(options -> options.queueName(visit.entity + "-target")), 1).get(0);
+        Check.same("forwarded", message.getBody().toString());
+        visit.expectEmpty();
+    }
+
+    private static void partitionedQueue(Visit visit) {
+        for (String body : List.of("a", "b", "c")) {
+            visit.sender().sendMessage(new ServiceBusMessage(body).setPartitionKey("one"));
+        }
+        Check.same(List.of("a", "b", "c"), Visit.bodies(visit.takeAndComplete(visit.receiver(), 3)));
+    }
+}

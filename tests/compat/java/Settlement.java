@@ -1,0 +1,177 @@
+import com.azure.messaging.servicebus.ServiceBusFailureReason;
+import com.azure.messaging.servicebus.ServiceBusMessage;
+import com.azure.messaging.servicebus.ServiceBusReceivedMessage;
+import com.azure.messaging.servicebus.ServiceBusReceiverClient;
+import com.azure.messaging.servicebus.models.AbandonOptions;
+import com.azure.messaging.servicebus.models.DeadLetterOptions;
+import com.azure.messaging.servicebus.models.DeferOptions;
+import com.azure.messaging.servicebus.models.ServiceBusMessageState;
+import java.time.Duration;
+import java.time.OffsetDateTime;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/** Features of peek-lock: what can be done with a locked message, and what happens when nothing is done. */
+final class Settlement {
+    static final Map<String, Feature> FEATURES = Map.ofEntries(
+        Map.entry("complete", Settlement::complete),
+        Map.entry("abandon", Settlement::abandon),
+        Map.entry("defer", Settlement::defer),
+        Map.entry("deferred-settlement", Settlement::deferredSettlement),
+        Map.entry("deferred-receive-and-delete", Settlement::deferredReceiveAndDelete),
+        Map.entry("dead-letter", Settlement::deadLetter),
+        Map.entry("dead-letter-twice", Settlement::deadLetterTwice),
+        Map.entry("max-delivery-count", Settlement::maxDeliveryCount),
+        Map.entry("renew-lock", Settlement::renewLock),
+        Map.entry("auto-renewal", Settlement::autoRenewal),
+        Map.entry("lock-lost", Settlement::lockLost),
+        Map.entry("settle-after-close", Settlement::settleAfterClose));
+
+    private static final Map<String, Object> MODIFICATIONS = Map.of("colour", "red", "weight", 3, "ratio", 0.5);
+    private static final Map<String, Object> MODIFIED = modified();
+
+    private Settlement() { }
+
+    private static Map<String, Object> modified() {
+        Map<String, Object> all = new HashMap<>(MODIFICATIONS);
+        all.put("kept", "as sent");
+        return all;
+    }
+
+    private static ServiceBusReceivedMessage sendAndTake(Visit visit, ServiceBusReceiverClient receiver) {
+        ServiceBusMessage message = new ServiceBusMessage("hello").setMessageId("id of hello");
+        message.getApplicationProperties().putAll(Map.of("kept", "as sent", "colour", "none"));
+        visit.sender().sendMessage(message);
+        return visit.takeOne(receiver);
+    }
+
+    private static void complete(Visit visit) {
+        ServiceBusReceiverClient receiver = visit.receiver();
+        receiver.complete(sendAndTake(visit, receiver));
+        visit.expectEmpty();
+    }
+
+    private static void abandon(Visit visit) {
+        ServiceBusReceiverClient receiver = visit.receiver();
+        ServiceBusReceivedMessage message = sendAndTake(visit, receiver);
+        receiver.abandon(message, new AbandonOptions().setPropertiesToModify(MODIFICATIONS));
+        ServiceBusReceivedMessage again = visit.takeOne(receiver);
+        Check.same(message.getSequenceNumber(), again.getSequenceNumber());
+        Check.same(message.getDeliveryCount() + 1, again.getDeliveryCount());
+        Check.same(MODIFIED, again.getApplicationProperties());
+        receiver.complete(again);
+    }
+
+    private static void defer(Visit visit) throws Exception {
+        ServiceBusReceiverClient receiver = visit.receiver();
+        ServiceBusReceivedMessage message = sendAndTake(visit, receiver);
+        receiver.defer(message, new DeferOptions().setPropertiesToModify(MODIFICATIONS));
+        visit.expectSilence(receiver);
+        Check.same(ServiceBusMessageState.DEFERRED, visit.peekAll().get(0).getState());
+        ServiceBusReceivedMessage deferred = receiver.receiveDeferredMessage(message.getSequenceNumber());
+        Check.same(MODIFIED, deferred.getApplicationProperties());
+        receiver.complete(deferred);
+        visit.expectEmpty();
+        // The SDK turns the answer that there is no such message into an error of its own.
+        Check.raised(Exception.class, () -> receiver.receiveDeferredMessage(message.getSequenceNumber()));
+    }
+
+    private static void deferredSettlement(Visit visit) {
+        ServiceBusReceiverClient receiver = visit.receiver();
+        ServiceBusReceivedMessage message = sendAndTake(visit, receiver);
+        long number = message.getSequenceNumber();
+        receiver.defer(message);
+        ServiceBusReceivedMessage deferred = receiver.receiveDeferredMessage(number);
+        Check.that(receiver.renewMessageLock(deferred).isAfter(OffsetDateTime.now()), "the lock has ended");
+        receiver.abandon(deferred, new AbandonOptions().setPropertiesToModify(MODIFICATIONS));
+        deferred = receiver.receiveDeferredMessage(number);
+        Check.same(MODIFIED, deferred.getApplicationProperties());
+        receiver.defer(deferred, new DeferOptions().setPropertiesToModify(Map.of("colour", "blue")));
+        deferred = receiver.receiveDeferredMessage(number);
+        Check.same("blue", deferred.getApplicationProperties().get("colour"));
+        receiver.deadLetter(deferred, new DeadLetterOptions().setDeadLetterReason("why"));
+        visit.expectEmpty();
+        Check.same("why", visit.takeAndComplete(visit.deadLetters(), 1).get(0).getDeadLetterReason());
+    }
+
+    private static void deferredReceiveAndDelete(Visit visit) {
+        ServiceBusReceiverClient receiver = visit.receiver();
+        ServiceBusReceivedMessage message = sendAndTake(visit, receiver);
+        receiver.defer(message);
+        Check.same("hello",
+            visit.deletingReceiver().receiveDeferredMessage(message.getSequenceNumber()).getBody().toString());
+        visit.expectEmpty();
+    }
+
+    private static void deadLetter(Visit visit) {
+        ServiceBusReceiverClient receiver = visit.receiver();
+        receiver.deadLetter(sendAndTake(visit, receiver), new DeadLetterOptions().setDeadLetterReason("unreadable")
+            .setDeadLetterErrorDescription("no such colour").setPropertiesToModify(MODIFICATIONS));
+        visit.expectEmpty();
+        ServiceBusReceivedMessage dead = visit.takeAndComplete(visit.deadLetters(), 1).get(0);
+        Check.same(List.of("hello", "id of hello", "unreadable", "no such colour"),
+            List.of(dead.getBody().toString(), dead.getMessageId(), dead.getDeadLetterReason(),
+                dead.getDeadLetterErrorDescription()));
+        Check.same("red", dead.getApplicationProperties().get("colour"));
+    }
+
+    private static void deadLetterTwice(Visit visit) {
+        ServiceBusReceiverClient receiver = visit.receiver();
+        receiver.deadLetter(sendAndTake(visit, receiver));
+        ServiceBusReceiverClient deadLetters = visit.deadLetters();
+        ServiceBusReceivedMessage dead = visit.takeOne(deadLetters);
+        // The SDK takes the refusal for a success: both are the outcome "rejected".
+        deadLetters.deadLetter(dead);
+        Check.same(List.of("hello"), Visit.bodies(Visit.peekAll(visit.deadLetters())));
+    }
+
+    private static void maxDeliveryCount(Visit visit) {
+        ServiceBusReceiverClient receiver = visit.receiver();
+        receiver.abandon(sendAndTake(visit, receiver));
+        receiver.abandon(visit.takeOne(receiver));
+        Check.same("MaxDeliveryCountExceeded",
+            visit.takeAndComplete(visit.deadLetters(), 1).get(0).getDeadLetterReason());
+        visit.expectEmpty();
+    }
+
+    private static void renewLock(Visit visit) throws Exception {
+        ServiceBusReceiverClient receiver = visit.receiver(options -> options.maxAutoLockRenewDuration(Duration.ZERO));
+        ServiceBusReceivedMessage message = sendAndTake(visit, receiver);
+        OffsetDateTime before = message.getLockedUntil();
+        Check.pause(Duration.ofMillis(20));
+        Check.rising(before, receiver.renewMessageLock(message));
+        receiver.complete(message);
+        Check.raised(Exception.class, () -> receiver.renewMessageLock(message));
+    }
+
+    /** The lock of the queue lasts 10 s. */
+    private static void autoRenewal(Visit visit) throws Exception {
+        ServiceBusReceiverClient receiver = visit.receiver();
+        ServiceBusReceivedMessage message = sendAndTake(visit, receiver);
+        OffsetDateTime end = message.getLockedUntil();
+        receiver.renewMessageLock(message, Duration.ofMinutes(1), error -> { });
+        Check.until("the end of the first lock", () -> OffsetDateTime.now().isAfter(end.plusNanos(500_000_000)));
+        receiver.complete(message);
+        visit.expectEmpty();
+    }
+
+    /** The lock of the queue lasts 1 s. */
+    private static void lockLost(Visit visit) throws Exception {
+        ServiceBusReceiverClient receiver = visit.receiver(options -> options.maxAutoLockRenewDuration(Duration.ZERO));
+        ServiceBusReceivedMessage message = sendAndTake(visit, receiver);
+        ServiceBusReceiverClient other = visit.receiver(options -> options.maxAutoLockRenewDuration(Duration.ZERO));
+        ServiceBusReceivedMessage again = visit.takeOne(other);
+        Check.same(message.getDeliveryCount() + 1, again.getDeliveryCount());
+        Check.refused(ServiceBusFailureReason.MESSAGE_LOCK_LOST, () -> receiver.complete(message));
+    }
+
+    private static void settleAfterClose(Visit visit) {
+        ServiceBusReceiverClient receiver = visit.receiver();
+        ServiceBusReceivedMessage message = sendAndTake(visit, receiver);
+        ServiceBusReceiverClient kept = visit.receiver();
+        receiver.close();
+        kept.complete(message);
+        visit.expectEmpty();
+    }
+}

@@ -1,0 +1,109 @@
+import com.azure.messaging.servicebus.ServiceBusFailureReason;
+import com.azure.messaging.servicebus.ServiceBusMessage;
+import com.azure.messaging.servicebus.ServiceBusReceivedMessage;
+import com.azure.messaging.servicebus.ServiceBusReceiverClient;
+import com.azure.messaging.servicebus.ServiceBusSenderClient;
+import com.azure.messaging.servicebus.ServiceBusSessionReceiverClient;
+import com.azure.messaging.servicebus.models.DeadLetterOptions;
+import com.azure.messaging.servicebus.models.ServiceBusReceiveMode;
+import com.azure.messaging.servicebus.models.SubQueue;
+import java.util.List;
+import java.util.Map;
+
+/** Features of topics: one send, a copy in every subscription that selects it. */
+final class Topics {
+    static final Map<String, Feature> FEATURES = Map.of(
+        "publish", Topics::publish,
+        "publish-filtered", Topics::publishFiltered,
+        "publish-scheduled", Topics::publishScheduled,
+        "publish-duplicates", Topics::publishDuplicates,
+        "subscription-settlement", Topics::subscriptionSettlement,
+        "subscription-sessions", Topics::subscriptionSessions,
+        "topic-refusals", Topics::topicRefusals);
+
+    private Topics() { }
+
+    private static List<String> left(Visit visit, String subscription) {
+        return Visit.bodies(Visit.peekAll(visit.subscriber(subscription)));
+    }
+
+    private static void publish(Visit visit) {
+        visit.send("a", "b", "c");
+        Check.same(List.of("a", "b", "c"), Visit.bodies(visit.takeAndComplete(visit.subscriber("Inventory"), 3)));
+        ServiceBusReceiverClient dashboard = visit.subscriber(
+            "Dashboard", options -> options.receiveMode(ServiceBusReceiveMode.RECEIVE_AND_DELETE));
+        Check.same(List.of("a", "b", "c"), Visit.bodies(visit.take(dashboard, 3)));
+        Check.same(List.of(), left(visit, "Inventory"));
+        Check.same(List.of(), left(visit, "Dashboard"));
+    }
+
+    private static void publishFiltered(Visit visit) {
+        for (String store : List.of("Store1", "Store2")) {
+            ServiceBusMessage message = new ServiceBusMessage(store);
+            message.getApplicationProperties().put("StoreName", store);
+            visit.sender().sendMessage(message);
+        }
+        Check.same(List.of("Store1", "Store2"), left(visit, "Inventory"));
+        Check.same(List.of("Store1"), Visit.bodies(visit.takeAndComplete(visit.subscriber("Dashboard"), 1)));
+        Check.same(List.of(), left(visit, "Dashboard"));
+    }
+
+    private static void publishScheduled(Visit visit) {
+        long cancelled = visit.sender().scheduleMessage(new ServiceBusMessage("cancelled"), Visit.in(Visit.FAR));
+        Check.same(List.of(), left(visit, "Inventory"));
+        visit.sender().cancelScheduledMessage(cancelled);
+        visit.sender().scheduleMessage(new ServiceBusMessage("kept"), Visit.in(Visit.SOON));
+        for (String name : List.of("Inventory", "Dashboard")) {
+            Check.same(List.of("kept"), Visit.bodies(visit.takeAndComplete(visit.subscriber(name), 1)));
+        }
+    }
+
+    private static void publishDuplicates(Visit visit) {
+        for (String body : List.of("first", "again")) {
+            visit.sender().sendMessage(new ServiceBusMessage(body).setMessageId("one"));
+        }
+        visit.sender().sendMessage(new ServiceBusMessage("second").setMessageId("two"));
+        Check.same(List.of("first", "second"), left(visit, "Inventory"));
+        Check.same(List.of("first", "second"), left(visit, "Dashboard"));
+    }
+
+    private static void subscriptionSettlement(Visit visit) {
+        visit.send("complete", "abandon", "defer", "dead");
+        ServiceBusReceiverClient receiver = visit.subscriber("Inventory");
+        List<ServiceBusReceivedMessage> taken = visit.take(receiver, 4);
+        receiver.renewMessageLock(taken.get(0));
+        receiver.complete(taken.get(0));
+        receiver.abandon(taken.get(1));
+        receiver.defer(taken.get(2));
+        receiver.deadLetter(taken.get(3), new DeadLetterOptions().setDeadLetterReason("why"));
+        Check.same(List.of("abandon"), Visit.bodies(visit.takeAndComplete(receiver, 1)));
+        receiver.complete(receiver.receiveDeferredMessage(taken.get(2).getSequenceNumber()));
+        ServiceBusReceiverClient deadLetters = visit.subscriber(
+            "Inventory", options -> options.subQueue(SubQueue.DEAD_LETTER_QUEUE));
+        Check.same("why", visit.takeAndComplete(deadLetters, 1).get(0).getDeadLetterReason());
+        Check.same(List.of(), left(visit, "Inventory"));
+        Check.same(4, left(visit, "Dashboard").size());
+    }
+
+    private static void subscriptionSessions(Visit visit) {
+        visit.sender().sendMessages(Visit.inSession("red", "r1", "r2"));
+        visit.sender().sendMessages(Visit.inSession("blue", "b1"));
+        ServiceBusSessionReceiverClient sessions = visit.keep(visit.builder().sessionReceiver().disableAutoComplete()
+            .topicName(visit.entity).subscriptionName("Sessions").buildClient());
+        ServiceBusReceiverClient red = visit.keep(sessions.acceptSession("red"));
+        Check.same(List.of("r1", "r2"), Visit.bodies(visit.takeAndComplete(red, 2)));
+        Check.same("blue", visit.keep(sessions.acceptNextSession()).getSessionId());
+        Check.same(List.of("r1", "r2", "b1"), left(visit, "Plain"));
+    }
+
+    private static void topicRefusals(Visit visit) throws Exception {
+        ServiceBusReceiverClient fromTopic = visit.receiver();
+        Check.raised(Exception.class, () -> fromTopic.receiveMessages(1, Visit.PATIENCE).stream().toList());
+        ServiceBusSenderClient toSubscription = visit.senderTo(visit.entity + "/Subscriptions/Inventory");
+        Check.raised(Exception.class, () -> toSubscription.sendMessage(new ServiceBusMessage("smuggled")));
+        ServiceBusReceiverClient missing = visit.subscriber("Missing");
+        Check.refused(ServiceBusFailureReason.MESSAGING_ENTITY_NOT_FOUND, () -> missing.peekMessage());
+        visit.send("found");
+        Check.same(List.of("found"), Visit.bodies(visit.takeAndComplete(visit.subscriber("Inventory"), 1)));
+    }
+}
