@@ -4,6 +4,8 @@
 #   proton              python-qpid-proton, built from source into .venv-peers
 #   rhea                the npm package, in tests/interop/peers/node_modules
 #   azure-service-bus   the official JavaScript SDK, in tests/compat/node/node_modules
+#   azure-java          the official Java SDKs and the program on them, in build/compat/java
+#   azure-go            the official Go SDKs and the program on them, in build/compat/go
 #   rabbitmq            the broker, from the system's packages
 #   amqp-load           our load generator on Qpid Proton C++, in build/amqp_load
 #
@@ -146,6 +148,53 @@ make_npm_packages() { # NAME FOLDER
     fi
 }
 
+# What the programs in Java and Go are made from; another sum means that one has to be built again.
+sum_of() { # FILE...
+    cat "$@" | cksum
+}
+
+build_java_sdk() { # SOURCES LIBRARY CLASSES
+    rm -rf "$2" "$3"
+    logged azure-java.log mvn --quiet --batch-mode --file "$1/pom.xml" -Dmaven.repo.local="$PWD/build/maven" \
+        dependency:copy-dependencies -DoutputDirectory="$PWD/$2" || return
+    # Maven compares what it fetches with sums from the same place. These are ours.
+    (cd "$2" && sha256sum --check --quiet --strict "$OLDPWD/$1/jars.sha256") >>"$logs/azure-java.log" 2>&1 || return
+    logged azure-java.log javac -cp "$2/*" -d "$3" "$1"/*.java
+}
+
+make_java_sdk() {
+    local sources=tests/compat/java built=build/compat/java inputs
+    inputs="$(sum_of "$sources"/*) $(java -version 2>&1)"
+    if [[ -e $built/.stamp && $(<"$built/.stamp") == "$inputs" ]]; then
+        ready azure-java
+    elif ! has mvn || ! has javac; then
+        not_available azure-java 'there is no Java development kit with Maven'
+    elif build_java_sdk "$sources" "$built/lib" "$built/classes"; then
+        printf '%s' "$inputs" >"$built/.stamp"
+        ready azure-java
+    else
+        not_available azure-java "building it failed, see $logs/azure-java.log"
+    fi
+}
+
+make_go_sdk() {
+    local sources=tests/compat/go built=build/compat/go inputs
+    inputs="$(sum_of "$sources"/*) $(go version 2>/dev/null)"
+    mkdir -p "$built"
+    if [[ -e $built/.stamp && $(<"$built/.stamp") == "$inputs" ]]; then
+        ready azure-go
+    elif ! has go; then
+        not_available azure-go 'there is no Go'
+    # Everything stays inside the clone, and can be deleted: Go makes its modules read-only by itself.
+    elif logged azure-go.log env GOTOOLCHAIN=local GOMODCACHE="$PWD/build/go/modules" GOCACHE="$PWD/build/go/cache" \
+        GOFLAGS='-mod=readonly -modcacherw -buildvcs=false' go -C "$sources" build -o "$PWD/$built/program" .; then
+        printf '%s' "$inputs" >"$built/.stamp"
+        ready azure-go
+    else
+        not_available azure-go "building it failed, see $logs/azure-go.log"
+    fi
+}
+
 find_rabbitmq() {
     if [[ -x $rabbitmq_server ]]; then
         ready rabbitmq
@@ -178,6 +227,8 @@ install_packages
 make_proton
 make_npm_packages rhea tests/interop/peers
 make_npm_packages azure-service-bus tests/compat/node
+make_java_sdk
+make_go_sdk
 find_rabbitmq
 make_amqp_load
 exit 0

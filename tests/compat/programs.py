@@ -20,31 +20,13 @@ from typing import Any, Final, NamedTuple
 from tandem.testing import Broker
 from tests.compat.admin import new_name
 from tests.compat.sdk import ROOT_KEY, ROOT_RULE
-from tests.interop.peers.available import NODE_SDK_FOLDER
+from tools.sdk_features import ADMINISTRATION, EVENT_HUBS, FEATURES, NOT_IN_SDK, SERVICE_BUS, TRANSPORTS
 
-COMPAT: Final = Path(__file__).resolve().parent
-TRANSPORTS: Final = ("tcp", "tls", "websocket")
 # Set by `make test-sdks`: every feature over every transport, where `make test` takes the short form.
 IS_LONG: Final = os.environ.get("TANDEM_SDKS") == "long"
 
 # Seconds. A plan takes about a minute; a program whose server never answers ends here.
 LIMIT_S: Final = 900.0
-
-# A group of features: those of one client library. Its features are those of the JavaScript tours, and some more.
-SERVICE_BUS, EVENT_HUBS, ADMINISTRATION = "servicebus", "eventhubs", "administration"
-
-
-def _read(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
-FEATURES: Final[dict[str, dict[str, dict[str, Any]]]] = {
-    SERVICE_BUS: _read(NODE_SDK_FOLDER / "features.json") | _read(COMPAT / "more_features.json"),
-    EVENT_HUBS: {name: {"meaning": text} for name, text in _read(NODE_SDK_FOLDER / "hub_features.json").items()},
-    ADMINISTRATION: {name: {"meaning": text} for name, text in _read(NODE_SDK_FOLDER / "admin_features.json").items()},
-}
-# By language and group: the features that the SDK does not have, each with the reason.
-NOT_IN_SDK: Final[dict[str, dict[str, dict[str, str]]]] = _read(COMPAT / "not_in_sdk.json")
 
 # What `make test` asks of each language: one feature of each kind over plain TCP, and one of each SDK over the others.
 SHORT_FORM: Final = {

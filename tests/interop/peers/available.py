@@ -19,6 +19,9 @@ PROTON_PYTHON: Final = ROOT / ".venv-peers" / "bin" / "python"
 NODE_MODULES: Final = PEERS_FOLDER / "node_modules"
 # The official JavaScript SDK, for the tests in tests/compat.
 NODE_SDK_FOLDER: Final = ROOT / "tests" / "compat" / "node"
+# The programs on the official Java and Go SDKs, for the same tests.
+JAVA_SDK_FOLDER: Final = ROOT / "build" / "compat" / "java"
+GO_SDK_PROGRAM: Final = ROOT / "build" / "compat" / "go" / "program"
 # The script of the broker itself: the one in /usr/sbin insists on the user rabbitmq and on the folders of the system.
 RABBITMQ_SERVER: Final = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 AMQP_LOAD: Final = ROOT / "build" / "amqp_load"
@@ -52,6 +55,24 @@ def require_node_sdk() -> Path:
     if executable is None or not (NODE_SDK_FOLDER / "node_modules" / "@azure" / "service-bus").is_dir():
         _skip("azure-service-bus")
     return Path(executable)
+
+
+def require_java_sdk() -> list[str | Path]:
+    """Return the command of the program on the official Java SDKs."""
+    executable = shutil.which("java")
+    if executable is None or not _is_ready("azure-java") or not (JAVA_SDK_FOLDER / "classes").is_dir():
+        _skip("azure-java")
+    # The quick compiler and the simplest collector: the program lives for a minute, and mostly waits.
+    options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
+    path = os.pathsep.join([str(JAVA_SDK_FOLDER / "classes"), str(JAVA_SDK_FOLDER / "lib" / "*")])
+    return [executable, *options, "-cp", path, "Tour"]
+
+
+def require_go_sdk() -> list[str | Path]:
+    """Return the command of the program on the official Go SDKs."""
+    if not _is_ready("azure-go") or not os.access(GO_SDK_PROGRAM, os.X_OK):
+        _skip("azure-go")
+    return [GO_SDK_PROGRAM]
 
 
 def require_proton_client() -> list[str | Path]:
