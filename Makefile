@@ -27,7 +27,7 @@ COMPILE_LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --ge
 CHECKED := $(foreach path,src tests bench tools examples,\
 	$(if $(shell find $(path) -name '*.py' -print -quit 2>/dev/null),$(path))) hatch_build.py
 
-.PHONY: help setup spark check test test-quick demo bench fuzz crash drill spark-crash overload simulate schemathesis coverage coverage-of-mission docs lock peers clean
+.PHONY: help setup spark check test test-quick test-compat test-sdks demo bench fuzz crash drill spark-crash overload simulate schemathesis coverage coverage-of-mission docs lock peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  \1\t/' | expand -t 24
@@ -64,7 +64,7 @@ setup: $(VENV)/.stamp-dev ## make .venv with tandem in it, compiled where a C co
 
 spark: setup $(VENV)/.stamp-spark ## add what the data pipeline on Spark needs to .venv
 
-peers: $(VENV)/.stamp-dev ## install the foreign stacks that tests and benchmarks compare with: Node, RabbitMQ, Qpid Proton (uses apt)
+peers: $(VENV)/.stamp-dev ## install the foreign stacks that tests and benchmarks compare with: Node, Java, Go, RabbitMQ, Qpid Proton (uses apt)
 	bash tools/peers.sh
 
 # --- checks -------------------------------------------------------------------------------------------------------
@@ -85,6 +85,14 @@ test: ## run all tests, those of the core in both forms; ends with one summary
 
 test-quick: setup ## a choice of tests that answers in 90 seconds
 	@$(PY) -m tools.run_tests --quick
+
+test-compat: setup ## the official SDKs of each language that is installed, in the short form that is part of make test
+	@$(PY) -m tools.run_tests compat
+
+# The results are committed: the table of docs/reference/compatibility.md is made from them.
+test-sdks: setup ## every feature of the official SDKs in Python, JavaScript, Java and Go over every transport; writes the table
+	TANDEM_SDKS=long $(PY) -m pytest -q tests/compat -p tools.sdk_results
+	$(PY) -m tools.generate_docs
 
 coverage: $(VENV)/.stamp-dev ## branch coverage of tandem.amqp by its plain tests, which must be 100 %
 	@$(PY) -m tools.run_tests coverage

@@ -1,6 +1,7 @@
 """Write the pages of docs/ that are made from the code, or with --check say which are out of date.
 
 docs/limits.md                     from src/tandem/limits.py
+docs/reference/compatibility.md    from the last `make test-sdks`, in tests/compat/results.json, and the data beside it
 docs/reference/errors.md           from src/tandem/errors.py
 docs/reference/faults.md           its tables, from src/tandem/fault_kinds.py and tools/fault_surfaces.py
 docs/reference/pairing.md          its table of errors, from src/tandem/pairing/judging.py
@@ -24,6 +25,7 @@ from tandem.pairing.detour import Judgement
 from tandem.pairing.failover import TRANSITIONS
 from tandem.pairing.judging import FailoverRule, judge_primary
 from tandem.server.health import gauge
+from tools import compatibility
 from tools.fault_surfaces import DESCRIPTIONS, EXPECTED, MEANINGS, Surface
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -41,6 +43,9 @@ _CONSEQUENCES = {
     Judgement.BUSY: "waits 10 seconds",
 }
 
+_COMPATIBILITY_NOTICE = (
+    "<!-- Made by `make docs` from the results of `make test-sdks`: run that, and commit both. -->\n\n"
+)
 NOTICE = "<!-- Made from the code by `make docs`: change the code, not this page. -->\n\n"
 
 
@@ -190,6 +195,7 @@ def pairing_page() -> str:
 def pages() -> dict[Path, str]:
     return {
         ROOT / "docs/limits.md": limits_page(),
+        ROOT / "docs/reference/compatibility.md": _COMPATIBILITY_NOTICE + compatibility.page(),
         ROOT / "docs/reference/errors.md": errors_page(),
         ROOT / "docs/reference/faults.md": faults_page(),
         ROOT / "docs/reference/state-machines.md": states_page(),

@@ -2,7 +2,7 @@
 
     python -m tools.run_tests                 everything: `make test`
     python -m tools.run_tests --quick         an answer in 90 seconds: `make test-quick`
-    python -m tools.run_tests sdks spark      these groups only
+    python -m tools.run_tests compat spark    these groups only
     python -m tools.run_tests --seed 7        the same order and the same random numbers as another run
 
 A terminal shows one line of progress that changes; a log file gets a line every half minute. Each group writes what
@@ -53,7 +53,7 @@ CORE_TESTS: Final = (
     "tests/fuzz",
     *(
         f"--ignore=tests/unit/test_{name}.py"
-        for name in ("newcomer", "packaging", "readme", "run_tests", "style", "tools")
+        for name in ("compatibility", "newcomer", "packaging", "readme", "run_tests", "style", "tools")
     ),
 )
 
@@ -79,7 +79,7 @@ class Group:
 GROUP_FOLDERS: Final = {
     "spark": ("spark",),
     "pairing": ("pairing",),
-    "sdks": ("compat",),
+    "compat": ("compat",),
     "health": ("health",),
     "outages": ("crash", "drill", "load"),
     "commands": ("cli", "client", "management", "security", "testing"),

@@ -85,9 +85,7 @@ def steps(language: str) -> tuple[Step, ...]:
         for feature in features
         if feature not in missing.get(group, {})
     ]
-    return tuple(
-        step for step in wanted if IS_LONG or step.feature in SHORT_FORM.get((step.group, step.transport), ())
-    )
+    return tuple(step for step in wanted if IS_LONG or step.feature in SHORT_FORM.get((step.group, step.transport), ()))
 
 
 def run(program: Program, broker: Broker) -> Tour:

@@ -202,10 +202,10 @@ def test_a_terminal_sees_one_line_that_changes(monkeypatch: pytest.MonkeyPatch) 
             return True
 
     output = Terminal()
-    run = Run(Group("sdks", ()), 1)
+    run = Run(Group("compat", ()), 1)
     run.collected = 9
     Display(output).progress([run])
-    assert output.getvalue() == "\r\x1b[K0:00  sdks 0/9"
+    assert output.getvalue() == "\r\x1b[K0:00  compat 0/9"
 
 
 def test_python_runs_the_runner_of_this_repository() -> None:
