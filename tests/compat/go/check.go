@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"strings"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
@@ -56,10 +57,11 @@ func httpRefused(status int, err error) {
 	check(isSo, "expected %d %s, saw %v", status, http.StatusText(status), err)
 }
 
-// failed insists on any error of the service; that the wait has ended is none.
+// failed insists on any error of the service; that the wait has ended, or that there is no connection, is none.
 func failed(err error) {
 	check(err != nil, "nothing was refused")
 	check(!errors.Is(err, context.DeadlineExceeded), "the service did not answer: %v", err)
+	check(!strings.Contains(err.Error(), "WebSocket dial"), "the service was not reached: %v", err)
 }
 
 // until waits for something that happens behind the back of the SDK.
