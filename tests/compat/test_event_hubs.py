@@ -241,7 +241,7 @@ def test_the_properties_of_a_hub_and_of_its_partitions_are_read(bus: Bus) -> Non
         assert empty == {
             "eventhub_name": hub.name,
             "id": "1",
-            "beginning_sequence_number": 0,
+            "beginning_sequence_number": -1,
             "last_enqueued_sequence_number": -1,
             "last_enqueued_offset": "-1",
             "is_empty": True,

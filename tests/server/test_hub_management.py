@@ -20,7 +20,7 @@ from tandem.driver import Client, Receiver, Sender
 from tandem.errors import RemoteError
 from tandem.server.broker import Broker
 from tandem.server.peer import MAX_LINKS_BEFORE_AUTHENTICATION
-from tests.compat.test_event_hubs_wire import make_hub
+from tests.compat.test_event_hubs_wire import fill, make_hub
 from tests.markers import mission
 from tests.server.test_broker import KEY, RULE, condition, connect, running
 
@@ -175,3 +175,22 @@ async def test_requests_to_management_are_no_larger_than_a_token_needs(tmp_path:
         asking = await Asking.attach(client)
         request = encode_message(application_properties={"operation": "READ", "name": "x" * 32_768})
         assert condition(await asking.sender.send(request)) == "amqp:link:message-size-exceeded"
+
+
+@mission("M10")
+async def test_an_empty_partition_does_not_claim_to_begin_with_event_0(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        await make_hub(broker)
+        async with await connect(broker) as client:
+            asking = await Asking.attach(client)
+
+            async def begin(partition: str) -> tuple[object, object]:
+                body = body_of(await asking.read(kind=PARTITION, partition=partition))
+                return body["begin_sequence_number"], body["is_partition_empty"]
+
+            await fill(client, "a", partition=1)
+            assert await begin("0") == (-1, True)
+            assert await begin("1") == (0, False)
+            # Retention has taken everything: the number of the next event is not that of an event either.
+            await broker.perform(lambda namespace: namespace.hubs.get("hub").partitions[1].trimmed(1, 0))
+            assert await begin("1") == (1, True)

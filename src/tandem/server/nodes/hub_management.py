@@ -165,7 +165,8 @@ def _describe_partition(hub: EventHub, partition_id: str) -> dict[str, object]:
         "name": hub.name,
         "type": _PARTITION,
         "partition": str(partition.partition_id),
-        "begin_sequence_number": partition.begin_sequence_number,
+        # -1 before the first event: 0 would be the number of an event.
+        "begin_sequence_number": partition.begin_sequence_number if partition.next_sequence_number else -1,
         "begin_sequence_number_epoch": Int(-1),
         "last_enqueued_sequence_number": partition.last_sequence_number,
         "last_enqueued_sequence_number_epoch": Int(-1),
