@@ -14,7 +14,7 @@ import uuid
 from typing import Final
 
 from tandem.amqp.message import BodyKind, Message, Properties
-from tandem.amqp.sections import DATA, MESSAGE_ANNOTATIONS, Entries
+from tandem.amqp.sections import DATA, MESSAGE_ANNOTATIONS, Entries, data_start
 from tandem.amqp.types import Array, Decimal32, Decimal64, Decimal128, Described
 from tandem.engine.hubs.event import Event
 from tandem.errors import DecodeError, TandemError
@@ -114,7 +114,7 @@ class Rows:
         bare = sections.payload
         spans = sections.body_spans
         if sections.body_code == DATA and len(spans) == 3:
-            body_at = spans[1] + (2 if bare[spans[1]] == 0xA0 else 5)
+            body_at = data_start(bare, spans[1])
             self.heads.append(bare[:body_at])
             self.bodies.append(bare[body_at : spans[2]])
             self.footers.append(bare[spans[2] :])
