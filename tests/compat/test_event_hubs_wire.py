@@ -18,8 +18,9 @@ from tandem.engine.hubs.description import EventHubDescription
 from tandem.errors import RemoteError
 from tandem.server.broker import Broker
 from tests.markers import mission, spec
-from tests.server.test_broker import condition, connect, data_of, request, running
+from tests.server.test_broker import condition, connect, data_of, make_queue, request, running
 
+RUNTIME_METRIC = Symbol("com.microsoft:enable-receiver-runtime-metric")
 SELECTOR = Symbol("apache.org:selector-filter:string")
 # The descriptor that some SDKs write as a number.
 SELECTOR_CODE = ULong(0x0000_468C_0000_0004)
@@ -92,6 +93,58 @@ async def test_an_event_comes_settled_without_a_header_and_with_the_annotations_
         "x-opt-offset",
         "x-opt-enqueued-time",
     ]
+
+
+@mission("M10")
+async def test_delivery_annotations_come_back_beside_the_metrics_that_a_reader_asked_for(tmp_path: Path) -> None:
+    sent = encode_message(
+        delivery_annotations={"mine": 7, "last_enqueued_offset": "forged"}, message_annotations={"own": 8}, data=b"a"
+    )
+    async with running(tmp_path) as broker:
+        await make_hub(broker)
+        async with await connect(broker) as client:
+            sender = await client.sender("hub/Partitions/0")
+            assert await sender.send(sent) is ACCEPTED
+            assert await sender.send(make_batch([sent]), message_format=BATCH_FORMAT) is ACCEPTED
+            plain = await take(await client.receiver(path()), 2)
+            informed = await take(await client.receiver(path(), desired_capabilities=[RUNTIME_METRIC]), 2)
+    for delivery in plain:
+        assert Message(delivery.payload).delivery_annotations == {"mine": 7}
+        assert (Message(delivery.payload).message_annotations or {})["own"] == 8
+    for delivery in informed:
+        found = Message(delivery.payload).delivery_annotations or {}
+        # Every reader gets one map, in the place that the specification gives it.
+        assert delivery.payload[:3] == b"\x00\x53\x71"
+        assert (found["mine"], found["last_enqueued_offset"], len(found)) == (7, "1", 6)
+
+
+async def test_delivery_annotations_that_are_no_map_are_refused(tmp_path: Path) -> None:
+    torn = b"\x00\x53\x71\xc1\x04\x02\xa3\x09a" + event("a")
+    async with running(tmp_path) as broker:
+        await make_hub(broker)
+        async with await connect(broker) as client:
+            sender = await client.sender("hub/Partitions/0")
+            assert condition(await sender.send(torn)) == "amqp:decode-error"
+            outcome = await sender.send(make_batch([torn]), message_format=BATCH_FORMAT)
+            assert condition(outcome) == "amqp:decode-error"
+            assert await sender.send(event("b")) is ACCEPTED
+
+
+@mission("M10")
+@pytest.mark.parametrize("address, source", [("hub/Partitions/0", path()), ("queue", "queue")])
+@pytest.mark.parametrize("body", [b"\x00\x53\x75\x40", b"\x00\x53\x76\x40"], ids=["data", "sequence"])
+async def test_a_body_that_holds_null_comes_back_as_it_was_sent(
+    tmp_path: Path, address: str, source: str, body: bytes
+) -> None:
+    async with running(tmp_path) as broker:
+        await make_hub(broker)
+        await make_queue(broker, "queue")
+        async with await connect(broker) as client:
+            sender = await client.sender(address)
+            assert await sender.send(body) is ACCEPTED
+            assert await sender.send(make_batch([body]), message_format=BATCH_FORMAT) is ACCEPTED
+            received = await take(await client.receiver(source), 2)
+    assert [one.payload[-4:] for one in received] == [body, body]
 
 
 @mission("M10")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tandem.amqp.batch import BATCH_FORMAT, partition_key, split_batch
 from tandem.amqp.message import Message
+from tandem.amqp.sections import DELIVERY_ANNOTATIONS
 from tandem.engine.description import EntityStatus
 from tandem.engine.effects import DropHub, PutHub
 from tandem.engine.hubs.description import EventHubDescription
@@ -190,6 +191,9 @@ class EventHub:
 
 
 def _key(message: Message) -> str | None:
+    """Return the partition key of a message whose annotations, all of them, can be delivered."""
+    if message.delivery_annotations is not None:
+        message.sections.entries(DELIVERY_ANNOTATIONS)
     key = partition_key(message)
     if key is not None and len(key) > MAX_PARTITION_KEY_CHARACTERS:
         raise ArgumentOutOfRange(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from tandem.amqp.batch import partition_key, split_batch
 from tandem.amqp.message import Message
-from tandem.amqp.sections import MESSAGE_ANNOTATIONS
-from tandem.engine.hubs.event import EVENT_ANNOTATIONS, Event
+from tandem.amqp.sections import DELIVERY_ANNOTATIONS, MESSAGE_ANNOTATIONS, NO_ENTRIES, Entries, Sections
+from tandem.engine.hubs.event import EVENT_ANNOTATIONS, RUNTIME_METRICS, Event
+from tandem.errors import DecodeError
 
 __all__ = ["EventRecord", "ProducerMark"]
 
@@ -94,8 +95,17 @@ class EventRecord:
                         self.publisher,
                         sections.entries(MESSAGE_ANNOTATIONS, EVENT_ANNOTATIONS),
                         sections.bare(),
+                        _delivery_annotations(sections),
                     )
                 )
                 number += 1
             self._events = events
         return events
+
+
+def _delivery_annotations(sections: Sections) -> Entries:
+    try:
+        return sections.entries(DELIVERY_ANNOTATIONS, RUNTIME_METRICS)
+    except DecodeError:
+        # A hub refuses them when they are sent; a version that ignored them has stored such events.
+        return NO_ENTRIES

@@ -49,6 +49,8 @@ class Rows:
         "annotation_counts",
         "annotations",
         "bodies",
+        "delivery_annotation_counts",
+        "delivery_annotations",
         "first_sequence_number",
         "footers",
         "heads",
@@ -70,6 +72,8 @@ class Rows:
         self.system_properties = Pairs()
         self.annotations: list[bytes] = []
         self.annotation_counts: list[int] = []
+        self.delivery_annotations: list[bytes] = []
+        self.delivery_annotation_counts: list[int] = []
         self.heads: list[bytes] = []
         self.footers: list[bytes | None] = []
         # About what the columns take.
@@ -96,6 +100,8 @@ class Rows:
         annotations = event.annotations
         self.annotations.append(annotations.encoded)
         self.annotation_counts.append(annotations.count)
+        self.delivery_annotations.append(event.delivery_annotations.encoded)
+        self.delivery_annotation_counts.append(event.delivery_annotations.count)
         body_at = _only_data(bare)
         if body_at:
             # As most senders write it: one data section, and nothing else.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tandem.addresses import Address, HubPath
 from tandem.amqp import IncomingDelivery, LinkAttached, ReceiverLink, SenderLink
-from tandem.amqp.sections import DELIVERY_ANNOTATIONS, Entries
+from tandem.amqp.sections import NO_ENTRIES, Entries
 from tandem.amqp.types import Described, Int, Short, Symbol, Timestamp, UInt, ULong
 from tandem.auth import Right
 from tandem.engine.hubs.description import DEFAULT_CONSUMER_GROUP, OPERATIONS_HUB
@@ -217,10 +217,10 @@ class EventEgress:
             receiver.unsent_count -= len(events)
             # Whoever was displaced in this very turn gets nothing more.
             if link.is_attached and receiver.is_open:
-                before = self._metrics() if self._has_metrics else b""
+                metrics = self._metrics() if self._has_metrics else NO_ENTRIES
                 receives = self._receives
                 for event in events:
-                    link.send(before + event.encoded() if before else event.encoded(), b"", is_settled=True)
+                    link.send(event.encoded(metrics), b"", is_settled=True)
                     receives.add(event.size_bytes)
                 waited_ms = self._partition.hub.namespace.now_ms - events[-1].enqueued_at_ms
                 receives.add_latency(waited_ms, len(events))
@@ -243,8 +243,8 @@ class EventEgress:
     # What is being delivered was delayed by a fault, and is not delayed again.
     _is_late = False
 
-    def _metrics(self) -> bytes:
-        """What a client that asked for it is told of the partition with each event."""
+    def _metrics(self) -> Entries:
+        """Return how far the partition is, for a client that asked to get it with each event."""
         partition = self._partition
         last = partition.last_sequence_number
         at_ms = partition.last_enqueued_at_ms
@@ -256,7 +256,7 @@ class EventEgress:
                 "last_enqueued_time_utc": Timestamp(NO_EVENT_TIME_MS if at_ms is None else at_ms),
                 "runtime_info_retrieval_time_utc": Timestamp(partition.hub.namespace.now_ms),
             }
-        ).to_section(DELIVERY_ANNOTATIONS)
+        )
 
 
 def _position(event: LinkAttached) -> StartPosition:
