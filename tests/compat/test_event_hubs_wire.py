@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,15 @@ from tandem.amqp import ACCEPTED, IncomingDelivery, Message, Rejected, Transacti
 from tandem.amqp.batch import BATCH_FORMAT, make_batch
 from tandem.amqp.message import encode_message
 from tandem.amqp.terminus import Source
-from tandem.amqp.types import Described, Symbol, ULong
-from tandem.driver import Client, Receiver
+from tandem.amqp.types import Described, Int, Short, Symbol, ULong
+from tandem.driver import Client, Receiver, Sender
 from tandem.engine.hubs.description import EventHubDescription
 from tandem.errors import RemoteError
 from tandem.server.broker import Broker
 from tests.markers import mission, spec
 from tests.server.test_broker import condition, connect, data_of, make_queue, request, running
 
+IDEMPOTENT = Symbol("com.microsoft:idempotent-producer")
 RUNTIME_METRIC = Symbol("com.microsoft:enable-receiver-runtime-metric")
 SELECTOR = Symbol("apache.org:selector-filter:string")
 # The descriptor that some SDKs write as a number.
@@ -320,3 +322,89 @@ async def test_a_broker_that_is_stopped_and_started_has_every_event_where_it_was
         assert await texts(await client.receiver(path(1)), 2) == "xy"
         await fill(client, "d")
         assert await texts(await client.receiver(behind("amqp.annotation.x-opt-offset > '2'")), 1) == "d"
+
+
+# --- idempotent producers, as the .NET SDK opens them ---------------------------------------------------------------
+
+
+def numbered(number: int, *texts_: str) -> bytes:
+    key = "com.microsoft:producer-sequence-number"
+    return make_batch([event(text) for text in texts_], message_annotations={key: Int(number)})
+
+
+async def produce(client: Client, state: Mapping[str, object] = {}, address: str = "hub/Partitions/0") -> Sender:
+    """A link of an idempotent producer. What it does not know of its state it leaves null."""
+    names = {"id": "producer-id", "epoch": "producer-epoch", "number": "producer-sequence-number"}
+    properties: dict[object, object] = {
+        Symbol(f"com.microsoft:{name}"): state.get(short) for short, name in names.items()
+    }
+    return await client.sender(address, properties=properties, desired_capabilities=[IDEMPOTENT])
+
+
+def offered(sender: Sender) -> tuple[list[Symbol], dict[str, object]]:
+    """The capabilities that the reply offers, and the state of the producer in its properties."""
+    attach = sender.link.attach
+    assert attach is not None
+    prefix = "com.microsoft:producer-"
+    found = {str(name): value for name, value in (attach.properties or {}).items()}
+    state = {name.removeprefix(prefix): value for name, value in found.items() if name.startswith(prefix)}
+    return attach.offered_capabilities or [], state
+
+
+@mission("M10")
+async def test_a_new_idempotent_producer_gets_an_id_and_starts_at_0(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        await make_hub(broker)
+        async with await connect(broker) as client:
+            sender = await produce(client)
+            capabilities, state = offered(sender)
+            assert capabilities == [IDEMPOTENT]
+            assert isinstance(state.pop("id"), int)
+            assert state == {"epoch": Short(0), "sequence-number": Int(0)}
+            assert await sender.send(numbered(1, "a", "b"), message_format=BATCH_FORMAT) is ACCEPTED
+            assert await texts(await client.receiver(path()), 2) == "ab"
+
+
+@mission("M10")
+async def test_an_old_number_is_an_error_and_only_a_repetition_is_acknowledged(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        await make_hub(broker)
+        async with await connect(broker) as client:
+            sender = await produce(client, {"id": 7, "epoch": Short(0)})
+            for number, text in ((1, "abcde"), (6, "f")):
+                assert await sender.send(numbered(number, *text), message_format=BATCH_FORMAT) is ACCEPTED
+            for number, text in ((2, "x"), (6, "x"), (1, "abcde"), (5, "ef")):
+                outcome = await sender.send(numbered(number, *text), message_format=BATCH_FORMAT)
+                assert condition(outcome) == "com.microsoft:out-of-order-sequence"
+            # Its acknowledgement was lost with the link.
+            again = await produce(client, {"id": 7, "epoch": Short(0), "number": Int(5)})
+            assert await again.send(numbered(6, "f"), message_format=BATCH_FORMAT) is ACCEPTED
+            assert await again.send(numbered(7, "g"), message_format=BATCH_FORMAT) is ACCEPTED
+            assert await texts(await client.receiver(path()), 7) == "abcdefg"
+
+
+@mission("M10")
+@pytest.mark.parametrize("state", [{"epoch": Short(-1)}, {"id": -1}, {"number": Int(-1)}], ids=str)
+async def test_a_producer_with_a_negative_number_is_refused_as_out_of_range(
+    tmp_path: Path, state: dict[str, object]
+) -> None:
+    async with running(tmp_path) as broker:
+        await make_hub(broker)
+        async with await connect(broker) as client:
+            with pytest.raises(RemoteError, match="must be zero or positive") as caught:
+                await produce(client, state)
+            assert caught.value.condition == "com.microsoft:argument-out-of-range"
+
+
+@mission("M10")
+async def test_a_link_to_the_whole_hub_may_ask_for_idempotence_and_is_offered_none(tmp_path: Path) -> None:
+    # The .NET SDK opens one to learn how large a batch may be.
+    async with running(tmp_path) as broker:
+        await make_hub(broker, partition_count=1)
+        async with await connect(broker) as client:
+            sender = await produce(client, address="hub")
+            assert offered(sender) == ([], {})
+            assert sender.link.attach is not None
+            assert sender.link.attach.max_message_size == 1_048_576
+            assert await sender.send(event("a")) is ACCEPTED
+            assert await texts(await client.receiver(path()), 1) == "a"
