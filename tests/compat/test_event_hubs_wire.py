@@ -240,6 +240,18 @@ async def test_a_hub_takes_no_part_in_transactions(tmp_path: Path) -> None:
 
 
 @mission("M10")
+@pytest.mark.parametrize("level, expected", [(-1, "argument-out-of-range"), ("1", "argument-error")])
+async def test_an_owner_level_that_is_no_number_from_0_on_is_refused(
+    tmp_path: Path, level: object, expected: str
+) -> None:
+    async with running(tmp_path) as broker:
+        await make_hub(broker)
+        async with await connect(broker) as client:
+            attaching = client.receiver(path(), properties={Symbol("com.microsoft:epoch"): level})
+            assert await refusal(attaching) == f"com.microsoft:{expected}"
+
+
+@mission("M10")
 async def test_an_owner_that_is_displaced_gets_no_event_that_the_new_one_gets(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         await make_hub(broker)

@@ -18,7 +18,7 @@ from tandem.engine.hubs.position import START, StartPosition, parse_selector
 from tandem.engine.hubs.producers import PRODUCER_EPOCH, PRODUCER_ID, PRODUCER_NUMBER, read_number
 from tandem.engine.hubs.receiver import EventDelivery
 from tandem.engine.hubs.record import ProducerMark
-from tandem.errors import ArgumentError, NotAllowed, ProtocolError, Scope
+from tandem.errors import ArgumentError, ArgumentOutOfRange, NotAllowed, ProtocolError, Scope
 from tandem.server.faults.faults import Faults
 from tandem.server.nodes.acknowledging import Acknowledging
 from tandem.server.nodes.link_meter import LinkMeter
@@ -275,8 +275,8 @@ def _owner_level(event: LinkAttached) -> int | None:
     value = (event.attach.properties or {}).get(_EPOCH)
     if value is None:
         return None
-    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_EPOCH:
-        return int(value)
-    raise ArgumentError(
-        f"{_PROPERTIES}.{_EPOCH} must be a number from 0 to {_MAX_EPOCH}, got {value!r:.80}", Scope.LINK
-    )
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ArgumentError(f"{_PROPERTIES}.{_EPOCH} must be a number, got {value!r:.80}", Scope.LINK)
+    if not 0 <= value <= _MAX_EPOCH:
+        raise ArgumentOutOfRange(f"{_PROPERTIES}.{_EPOCH} is {int(value)}; allowed are 0 to {_MAX_EPOCH}.", Scope.LINK)
+    return int(value)
