@@ -233,7 +233,7 @@ MIN_RETENTION_BYTES: Final = 16_777_216
 # Receivers without an epoch, of one partition and consumer group. Service: 5.
 MAX_RECEIVERS_WITHOUT_EPOCH: Final = 5
 
-# Idempotent producers that one partition remembers; the one that was silent longest is forgotten. About 200 bytes each.
+# Idempotent producers that one partition remembers; the one that was silent longest is forgotten. About 300 bytes each.
 # Service: not published.
 MAX_PRODUCERS_PER_PARTITION: Final = 10_000
 

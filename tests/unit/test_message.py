@@ -360,6 +360,13 @@ def test_data_sections_are_read_one_by_one_and_joined(pieces: list[bytes]) -> No
     assert message.value is None
 
 
+def test_a_body_section_that_holds_null_is_an_empty_one() -> None:
+    # So does the JavaScript SDK with a body of null.
+    assert Message(b"\x00\x53\x75\x40").data == b""
+    assert Message(encode_message(data=b"a") + b"\x00\x53\x75\x40").data_sections == [b"a", b""]
+    assert Message(b"\x00\x53\x76\x40" + encode_message(sequence=[1])).sequence == [1]
+
+
 @spec("amqp:3.2.7")
 def test_amqp_sequences_are_read_as_one() -> None:
     message = Message(encode_message(sequence=[1, "two"]) + encode_message(sequence=[UInt(3)]) + b"\x00\x53\x76\x45")

@@ -32,6 +32,7 @@ from tandem.amqp.sections import (
     Entries,
     Sections,
     data_section,
+    data_start,
     locate,
 )
 from tandem.amqp.types import Symbol, Timestamp, UByte, UInt, ULong
@@ -337,16 +338,12 @@ class Message:
 
     @property
     def data_sections(self) -> list[bytes]:
-        """The binary of each data section; none if the body is of another kind."""
+        """The octets of each data section; none if the body is of another kind."""
         if self.sections.body_code != DATA:
             return []
         payload = self.sections.payload
         spans = self.sections.body_spans
-        pieces: list[bytes] = []
-        for at in range(0, len(spans), 3):
-            value = spans[at + 1]
-            pieces.append(payload[value + (2 if payload[value] == 0xA0 else 5) : spans[at + 2]])
-        return pieces
+        return [payload[data_start(payload, spans[at + 1]) : spans[at + 2]] for at in range(0, len(spans), 3)]
 
     @property
     def data(self) -> bytes | None:
@@ -363,8 +360,9 @@ class Message:
             spans = self.sections.body_spans
             for at in range(0, len(spans), 3):
                 value, _ = decode(self.sections.payload, spans[at + 1], spans[at + 2])
-                assert isinstance(value, list)
-                elements += value
+                if value is not None:
+                    assert isinstance(value, list)
+                    elements += value
             self._sequence = elements
         return self._sequence
 

@@ -41,6 +41,7 @@ __all__ = [
     "Entries",
     "Sections",
     "data_section",
+    "data_start",
     "locate",
 ]
 
@@ -84,14 +85,16 @@ _LIST: Final = {0x45: 0, 0xC0: 1, 0xD0: 4}
 _MAP: Final = {0xC1: 1, 0xD1: 4}
 _BINARY: Final = {0xA0: 1, 0xB0: 4}
 _STRING: Final = {0xA1: 1, 0xB1: 4}
+# One SDK writes an empty body as a section that holds null.
+_NULL: Final = {0x40: 0}
 _CONTENTS: Final = {
     HEADER: ("a list", _LIST),
     DELIVERY_ANNOTATIONS: ("a map", _MAP),
     MESSAGE_ANNOTATIONS: ("a map", _MAP),
     PROPERTIES: ("a list", _LIST),
     APPLICATION_PROPERTIES: ("a map", _MAP),
-    DATA: ("a binary", _BINARY),
-    AMQP_SEQUENCE: ("a list", _LIST),
+    DATA: ("a binary", {**_BINARY, **_NULL}),
+    AMQP_SEQUENCE: ("a list", {**_LIST, **_NULL}),
     # Any value; these are the usual ones, the others are skipped by the decoder.
     AMQP_VALUE: ("a value", {**_LIST, **_MAP, **_BINARY, **_STRING}),
     FOOTER: ("a map", _MAP),
@@ -229,6 +232,14 @@ def data_section(octets: bytes) -> bytes:
     if size < 256:
         return bytes((0x00, 0x53, DATA, 0xA0, size)) + octets
     return b"\x00\x53\x75\xb0" + size.to_bytes(4, "big") + octets
+
+
+def data_start(payload: bytes, value: int) -> int:
+    """Return where the octets of a data section begin, given the offset of its value. A null has none."""
+    constructor = payload[value]
+    if constructor == 0xA0:
+        return value + 2
+    return value + 1 if constructor == 0x40 else value + 5
 
 
 def locate(payload: bytes) -> Sections:

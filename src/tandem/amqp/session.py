@@ -35,6 +35,7 @@ from tandem.amqp.performatives import (
 )
 from tandem.amqp.states import SESSION_TABLE, LinkInput, LinkState, SessionInput, SessionState
 from tandem.amqp.terminus import Coordinator, Source, Target
+from tandem.amqp.types import Symbol
 from tandem.amqp.windows import IncomingWindow, OutgoingWindow, add, distance, is_ahead
 from tandem.errors import (
     EncodeError,
@@ -194,10 +195,12 @@ class Session:
         snd_settle_mode: int | None = None,
         rcv_settle_mode: int | None = None,
         properties: dict[object, object] | None = None,
+        desired_capabilities: list[Symbol] | None = None,
     ) -> SenderLink:
         """Ask for a link on which we send. The peer's answer arrives as `LinkAttached`, or `LinkDetached` after it."""
         link = SenderLink(self, name, self._free_handle())
-        self._attach(link, source or Source(), target, snd_settle_mode, rcv_settle_mode, properties, None)
+        source = source or Source()
+        self._attach(link, source, target, snd_settle_mode, rcv_settle_mode, properties, None, desired_capabilities)
         return link
 
     def attach_receiver(
@@ -210,11 +213,14 @@ class Session:
         rcv_settle_mode: int | None = None,
         properties: dict[object, object] | None = None,
         max_message_size: int | None = None,
+        desired_capabilities: list[Symbol] | None = None,
     ) -> ReceiverLink:
         """Ask for a link on which we receive. Grant credit once it is attached."""
         link = ReceiverLink(self, name, self._free_handle())
         target = target or Target()
-        self._attach(link, source, target, snd_settle_mode, rcv_settle_mode, properties, max_message_size)
+        self._attach(
+            link, source, target, snd_settle_mode, rcv_settle_mode, properties, max_message_size, desired_capabilities
+        )
         return link
 
     def _attach(
@@ -226,6 +232,7 @@ class Session:
         rcv_settle_mode: int | None,
         properties: dict[object, object] | None,
         max_message_size: int | None,
+        desired_capabilities: list[Symbol] | None,
     ) -> None:
         if self.state is not MAPPED:
             raise StateError(f"no link can be attached in session state {self.state.value}")
@@ -239,6 +246,7 @@ class Session:
             target,
             initial_delivery_count=0 if link.role is SENDER else None,
             max_message_size=max_message_size,
+            desired_capabilities=desired_capabilities,
             properties=properties,
         )
         link.step(LinkInput.SEND_ATTACH)

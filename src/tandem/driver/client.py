@@ -39,6 +39,7 @@ from tandem.amqp import (
     Target,
 )
 from tandem.amqp.connection import Role
+from tandem.amqp.types import Symbol
 from tandem.driver.endpoint import CLOSE_GRACE_S, Endpoint
 from tandem.errors import RemoteError, TandemError, UnauthorizedAccess
 
@@ -294,12 +295,20 @@ class Client:
         source: Source | None = None,
         is_settled: bool = False,
         properties: dict[object, object] | None = None,
+        desired_capabilities: list[Symbol] | None = None,
     ) -> Sender:
         """Attach a link to send on. With `is_settled` messages are sent settled: no outcome comes back."""
         session = await self._session_with_room()
         target = Target(target) if isinstance(target, str) else target
         mode = SETTLED if is_settled else None
-        link = session.attach_sender(self._link_name(), target, source, snd_settle_mode=mode, properties=properties)
+        link = session.attach_sender(
+            self._link_name(),
+            target,
+            source,
+            snd_settle_mode=mode,
+            properties=properties,
+            desired_capabilities=desired_capabilities,
+        )
         sender = Sender(self.endpoint, link)
         await self._attach(link, sender)
         return sender
@@ -312,11 +321,18 @@ class Client:
         is_second: bool = False,
         is_settled: bool = False,
         properties: dict[object, object] | None = None,
+        desired_capabilities: list[Symbol] | None = None,
     ) -> Receiver:
         """Attach a link to receive on. With `is_second` the sender settles last (rcv-settle-mode second); with
         `is_settled` it sends messages settled, and has forgotten them when they arrive."""
         receiver = await self.receiver_of(
-            Receiver, source, credit=credit, is_second=is_second, is_settled=is_settled, properties=properties
+            Receiver,
+            source,
+            credit=credit,
+            is_second=is_second,
+            is_settled=is_settled,
+            properties=properties,
+            desired_capabilities=desired_capabilities,
         )
         if credit:
             receiver.grant(credit)
@@ -332,6 +348,7 @@ class Client:
         is_settled: bool = False,
         properties: dict[object, object] | None = None,
         target: Target | None = None,
+        desired_capabilities: list[Symbol] | None = None,
     ) -> ReceiverKind:
         """As `receiver`, with an object of the caller's own kind behind the link, which grants credit itself."""
         session = await self._session_with_room()
@@ -343,6 +360,7 @@ class Client:
             snd_settle_mode=SETTLED if is_settled else None,
             rcv_settle_mode=SECOND if is_second else None,
             properties=properties,
+            desired_capabilities=desired_capabilities,
         )
         receiver = make(self.endpoint, link, credit)
         await self._attach(link, receiver)

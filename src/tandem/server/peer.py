@@ -1,6 +1,7 @@
 """One client connection: who it is, what it may do, and what stands behind its links.
 
-Before it has proved anything, a connection can reach `$cbs` only, with little room and little time.
+Before it has proved anything, a connection reaches only nodes that check a token with each request: `$cbs` and the
+namespace's `$management`. It has little room and little time.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from tandem.amqp import (
 from tandem.amqp.link import Link
 from tandem.amqp.settings import PLAIN
 from tandem.amqp.terminus import Source, Target
-from tandem.auth import Claims, ClaimSet, Right, expired_text, login
+from tandem.auth import Claims, ClaimSet, Right, expired_text, is_sas_token, login, verify
 from tandem.driver.endpoint import Endpoint
 from tandem.errors import (
     ArgumentError,
@@ -64,7 +65,8 @@ __all__ = ["Peer"]
 
 logger = logging.getLogger(__name__)
 
-# Links and sessions of a connection that has not proved anything yet: the two of `$cbs`, tried a few times.
+# Links and sessions of a connection that has not proved anything yet: the two of `$cbs` and the two of `$management`,
+# tried a few times.
 MAX_LINKS_BEFORE_AUTHENTICATION: Final = 8
 MAX_SESSIONS_BEFORE_AUTHENTICATION: Final = 8
 
@@ -239,20 +241,32 @@ class Peer:
         if services.is_restarting or (services.faults is not None and services.faults.refuses_connection()):
             self.drop()
 
+    def verify_token(self, token: str, audience: str) -> Claims:
+        """Return the claims on the audience that a token proves. Raise `InvalidToken` if it proves none."""
+        services = self.services
+        if is_sas_token(token):
+            return verify(token, audience, services.key_ring, self.now_s())
+        return services.jwt.validate(token, audience, self.now_s())
+
     def put_claims(self, claims: Claims) -> None:
         self.claims.put(claims)
-        self._is_authenticated = True
+        self.mark_authenticated()
         self.services.expect_expiry(self, claims.expires_at_s)
+
+    def mark_authenticated(self) -> None:
+        """Lift the limits of a stranger: the client has shown a valid token, for the connection or for one request."""
+        self._is_authenticated = True
 
     @property
     def is_authenticated(self) -> bool:
         return self._is_authenticated
 
     def refuse_stranger(self) -> None:
-        """It had its time."""
+        """Close a connection that has not proved anything in time."""
         self._close_connection(
             UnauthorizedAccess(
-                f"No token was put to $cbs within {AUTHENTICATION_TIMEOUT_S:.0f} seconds of the connection."
+                f"No token was put to $cbs, and no request to $management carried one, within "
+                f"{AUTHENTICATION_TIMEOUT_S:.0f} seconds of the connection."
             )
         )
 
@@ -382,13 +396,13 @@ class Peer:
         is_sending = isinstance(event.link, SenderLink)
         if address.is_cbs:
             return ResponseLink(self, event, CBS_NODE) if is_sending else CbsLink(self, event)
-        self._require_authenticated(address.path)
-        namespace = self.services.namespace
         if address.is_management and not address.entity:
-            # Each request names its hub, and is judged by that.
+            # Each request names its hub and may carry a token: two SDKs attach before they have put any to `$cbs`.
             if is_sending:
                 return ResponseLink(self, event, address.resource)
             return HubManagementLink(self, event, address)
+        self._require_authenticated(address.path)
+        namespace = self.services.namespace
         if address.is_management:
             if not self.claims.rights_for(address.resource, self.now_s()):
                 self.require(Right.LISTEN, address)
