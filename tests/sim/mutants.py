@@ -28,7 +28,7 @@ from tandem.engine.sessions import Sessions
 from tandem.engine.subqueue import SubQueue
 from tandem.engine.subscription import Subscription
 from tandem.engine.topic import Topic
-from tandem.engine.transactions import Transactions
+from tandem.engine.transactions import Transaction, Transactions
 from tandem.server.runner import Runner
 from tandem.store.log.memory import MemoryLog
 from tandem.store.memory import MemoryStore
@@ -131,7 +131,7 @@ MUTANTS: Final = (
         "self._subqueue.fail(lock)",
     ),
     # --- transactions
-    Mutant("half a transaction", Transactions, "discharge", "in transaction.sends:", "in transaction.sends[1:]:"),
+    Mutant("half a transaction", Transaction, "commit", "in self.sends:", "in self.sends[1:]:"),
     Mutant("rolled back, done all the same", Transactions, "discharge", "if is_failed:", "if False:"),
     Mutant("enlisted lock expires", LockTable, "take_expired", "if not first.is_enlisted:", "if True:"),
     # --- topics

@@ -17,6 +17,8 @@ from tandem.engine.namespace import Namespace
 from tandem.engine.queries import Query
 from tandem.engine.queue import Queue
 from tandem.engine.subqueue import SubQueue
+from tandem.engine.transactions import Transaction
+from tandem.errors import ProtocolError
 from tandem.ids import Nonces
 from tandem.server.runner import restore
 from tandem.store.memory import MemoryStore
@@ -143,6 +145,13 @@ class Desk:
         self.flush()
         (answer,) = self.answers
         return answer
+
+    def discharge(self, transaction: Transaction, *, is_failed: bool = False) -> None:
+        """Commit a transaction of "owner", or roll it back; raise what it is refused with."""
+        discharge = self.namespace.transactions.discharge
+        answer = self.ask(lambda asker: discharge(transaction.identifier, "owner", is_failed, asker))
+        if isinstance(answer, ProtocolError):
+            raise answer
 
     def peek(self, subqueue: SubQueue, count: int = 100) -> list[str]:
         answer = self.ask(lambda asker: subqueue.peek(1, count, None, asker))

@@ -23,11 +23,6 @@ def declare(desk: Desk) -> Transaction:
     return desk.namespace.transactions.declare("owner")
 
 
-def discharge(desk: Desk, transaction: Transaction, *, is_failed: bool = False) -> None:
-    desk.namespace.transactions.discharge(transaction.identifier, "owner", is_failed)
-    desk.flush()
-
-
 def send(transaction: Transaction, queue: Queue, *messages: bytes) -> None:
     for message in messages:
         transaction.send(queue, queue.read(message, 0))
@@ -47,7 +42,7 @@ def test_what_is_sent_in_a_transaction_is_there_with_its_discharge() -> None:
     send(transaction, queue, payload("a"), payload("b"))
     desk.flush()
     assert desk.peek(queue.main) == []
-    discharge(desk, transaction)
+    desk.discharge(transaction)
     assert desk.peek(queue.main) == ["a", "b"]
 
 
@@ -59,7 +54,7 @@ def test_what_is_settled_in_a_transaction_is_done_with_its_discharge() -> None:
     transaction.settle(lock, lambda: queue.main.complete(lock))
     send(transaction, results, payload("result"))
     assert queue.main.active_count == 1
-    discharge(desk, transaction)
+    desk.discharge(transaction)
     assert (queue.main.active_count, results.main.active_count) == (0, 1)
 
 
@@ -70,7 +65,7 @@ def test_a_transaction_that_fails_leaves_everything_as_it_was() -> None:
     transaction = declare(desk)
     transaction.settle(lock, lambda: queue.main.complete(lock))
     send(transaction, queue, payload("a"))
-    discharge(desk, transaction, is_failed=True)
+    desk.discharge(transaction, is_failed=True)
     assert desk.peek(queue.main) == ["locked"]
     queue.main.complete(lock)
     desk.flush()
@@ -84,7 +79,7 @@ def test_a_transaction_is_on_disk_as_a_whole_or_not_at_all() -> None:
     transaction = declare(desk)
     transaction.settle(lock, lambda: queue.main.complete(lock))
     send(transaction, queue, payload("a"))
-    desk.namespace.transactions.discharge(transaction.identifier, "owner", False)
+    desk.namespace.transactions.discharge(transaction.identifier, "owner", False, "asker")
     effects = desk.namespace.effects
     assert (len(effects.removed), len(effects.appended)) == (1, 1)
     desk.write()
@@ -99,7 +94,7 @@ def test_a_lock_lasts_as_long_as_the_transaction_that_uses_it() -> None:
     transaction = declare(desk)
     transaction.settle(lock, lambda: queue.main.complete(lock))
     desk.advance(60_000)
-    discharge(desk, transaction)
+    desk.discharge(transaction)
     assert queue.main.active_count == 0
 
 
@@ -110,7 +105,7 @@ def test_a_lock_that_is_over_when_its_transaction_fails_has_failed_itself() -> N
     transaction = declare(desk)
     transaction.settle(lock, lambda: queue.main.complete(lock))
     desk.advance(60_000)
-    discharge(desk, transaction, is_failed=True)
+    desk.discharge(transaction, is_failed=True)
     desk.receiver(queue.main)
     assert [one.message.delivery_count for one in desk.take()] == [1]
 
@@ -142,7 +137,7 @@ def test_a_transaction_with_a_part_that_cannot_be_done_does_nothing() -> None:
     send(transaction, doomed, payload("a"))
     desk.namespace.delete(doomed)
     with pytest.raises(TransactionRollback, match="was deleted"):
-        discharge(desk, transaction)
+        desk.discharge(transaction)
     assert queue.main.active_count == 1
     queue.main.complete(lock)
 
@@ -156,7 +151,7 @@ def test_a_transaction_whose_message_was_settled_by_others_does_nothing() -> Non
     send(transaction, queue, payload("a"))
     queue.main.complete(lock)
     with pytest.raises(TransactionRollback):
-        discharge(desk, transaction)
+        desk.discharge(transaction)
     desk.flush()
     assert queue.main.active_count == 0
 
@@ -179,9 +174,9 @@ def test_a_transaction_is_rolled_back_for_its_age_and_its_owner_is_told_why() ->
     send(transaction, queue, payload("a"))
     desk.advance(TRANSACTION_TIMEOUT_MS)
     with pytest.raises(TransactionTimeout):
-        discharge(desk, transaction)
+        desk.discharge(transaction)
     with pytest.raises(TransactionUnknownId):
-        discharge(desk, transaction)
+        desk.discharge(transaction)
     assert desk.peek(queue.main) == ["locked"]
     desk.receiver(queue.main)
     assert len(desk.take()) == 1
@@ -190,9 +185,10 @@ def test_a_transaction_is_rolled_back_for_its_age_and_its_owner_is_told_why() ->
 def test_a_transaction_belongs_to_its_owner() -> None:
     desk = Desk()
     transaction = declare(desk)
-    with pytest.raises(TransactionUnknownId):
-        desk.namespace.transactions.discharge(transaction.identifier, "somebody else", False)
-    discharge(desk, transaction)
+    discharge = desk.namespace.transactions.discharge
+    answer = desk.ask(lambda asker: discharge(transaction.identifier, "somebody else", False, asker))
+    assert isinstance(answer, TransactionUnknownId)
+    desk.discharge(transaction)
 
 
 def test_the_transactions_of_an_owner_that_left_are_rolled_back() -> None:
@@ -203,7 +199,7 @@ def test_the_transactions_of_an_owner_that_left_are_rolled_back() -> None:
     transaction.settle(lock, lambda: queue.main.complete(lock))
     desk.namespace.transactions.roll_back_of("owner")
     with pytest.raises(TransactionUnknownId):
-        discharge(desk, transaction)
+        desk.discharge(transaction)
     queue.main.complete(lock)
 
 
@@ -227,8 +223,8 @@ def test_a_transaction_that_touches_an_entity_set_aside_is_rolled_back_and_gives
     send(other, sound, payload("other"))
     assert desk.namespace.set_aside(broken) == [broken.number]
     with pytest.raises(TransactionUnknownId):
-        discharge(desk, transaction)
+        desk.discharge(transaction)
     assert not lost.is_held
     sound.main.complete(kept)
-    discharge(desk, other)
+    desk.discharge(other)
     assert desk.peek(sound.main) == ["other"]

@@ -13,6 +13,7 @@ from tandem.auth import Right
 from tandem.engine.hubs.event import offset_of
 from tandem.engine.hubs.hub import EventHub
 from tandem.errors import ArgumentError, DecodeError, OperationNotImplemented, ProtocolError
+from tandem.server.nodes.coordinator import refuses_transaction
 from tandem.server.nodes.event_hub import NO_EVENT_TIME_MS
 from tandem.server.nodes.responses import find_response_link
 
@@ -44,6 +45,8 @@ class HubManagementLink:
         link = self.link
         if link.credit < _CREDIT // 2:
             link.grant(_CREDIT)
+        if refuses_transaction(link, delivery, self.address.resource):
+            return
         try:
             message = Message(delivery.payload)
             properties = message.properties or Properties()
