@@ -34,6 +34,7 @@ def payload(
     message_id: str | None = None,
     session_id: str | None = None,
     partition_key: str | None = None,
+    via_partition_key: str | None = None,
     ttl_ms: int | None = None,
     due_ms: int | None = None,
 ) -> bytes:
@@ -43,6 +44,8 @@ def payload(
         annotations["x-opt-scheduled-enqueue-time"] = Timestamp(due_ms)
     if partition_key is not None:
         annotations["x-opt-partition-key"] = partition_key
+    if via_partition_key is not None:
+        annotations["x-opt-via-partition-key"] = via_partition_key
     return encode_message(
         header=None if ttl_ms is None else Header(ttl_ms=ttl_ms),
         message_annotations=annotations,

@@ -975,9 +975,9 @@ class QueueClient:
             )
         )
 
-    def cancel_scheduled(self, *sequence_numbers: int) -> None:
+    def cancel_scheduled(self, *sequence_numbers: int, transaction: Transaction | None = None) -> None:
         """Take back messages that were scheduled and have not appeared yet."""
-        run(self._twin.cancel_scheduled(*sequence_numbers))
+        run(self._twin.cancel_scheduled(*sequence_numbers, transaction=optional(lambda one: one._twin, transaction)))
 
     @property
     def receive_mode(self) -> ReceiveMode:
@@ -1278,9 +1278,9 @@ class TopicClient:
             )
         )
 
-    def cancel_scheduled(self, *sequence_numbers: int) -> None:
+    def cancel_scheduled(self, *sequence_numbers: int, transaction: Transaction | None = None) -> None:
         """Take back messages that were scheduled and have not appeared yet."""
-        run(self._twin.cancel_scheduled(*sequence_numbers))
+        run(self._twin.cancel_scheduled(*sequence_numbers, transaction=optional(lambda one: one._twin, transaction)))
 
 
 class Transaction:
