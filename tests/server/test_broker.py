@@ -296,7 +296,7 @@ async def test_a_throttled_send_is_rejected_with_server_busy(tmp_path: Path) -> 
 # --- strangers and tokens -------------------------------------------------------------------------------------------
 
 
-async def test_a_stranger_reaches_nothing_but_cbs(tmp_path: Path) -> None:
+async def test_a_stranger_reaches_no_entity(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         await make_queue(broker, "q")
         async with await connect(broker, is_stranger=True) as client:

@@ -429,8 +429,6 @@ async def test_messages_between_partitioned_entities_stay_together_by_their_key_
         assert isinstance(declared, Declared)
         await receiver.confirm(question, TransactionalState(declared.txn_id, ACCEPTED))
         sender = await client.sender("to")
-        outcome = await sender.send(message("2"), state=TransactionalState(declared.txn_id))
-        assert condition(outcome) == "amqp:not-allowed"
         outcome = await sender.send(message("1"), state=TransactionalState(declared.txn_id))
         assert outcome == TransactionalState(declared.txn_id, ACCEPTED)
         assert await controller.send(Discharge(declared.txn_id).encode()) == ACCEPTED
@@ -449,8 +447,49 @@ async def test_two_partition_keys_of_one_queue_are_refused_in_one_transaction(de
     outcome = await sender.send(message("2"), state=state)
     assert condition(outcome) == "amqp:not-allowed"
     assert "cannot span multiple entities or partitions" in str(outcome)
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+async def test_a_transaction_with_a_send_that_was_refused_is_not_committed(desk: Desk) -> None:
+    # Java does not look at the outcome, and commits the rest.
+    state = TransactionalState(desk.transaction)
+    assert await (await desk.client.sender("q")).send(encode_message(data=b"a"), state=state) != ACCEPTED
+    outcome = await (await desk.client.sender("s")).send(encode_message(data=b"no session"), state=state)
+    assert condition(outcome) == "amqp:not-allowed"
+    answer = await desk.controller.send(Discharge(desk.transaction).encode())
+    assert condition(answer) == "amqp:transaction:rollback"
+    assert "One of its operations was refused. The SessionId was not set" in str(answer)
+    assert counts(desk.broker, "q") == (0, 0, 0)
+
+
+@pytest.mark.parametrize("is_settled", [True, False])
+async def test_a_transaction_with_a_settlement_that_was_refused_is_not_committed(desk: Desk, is_settled: bool) -> None:
+    state = TransactionalState(desk.transaction)
+    sender = await desk.client.sender("q")
+    await sender.send(encode_message(data=b"received"))
+    await sender.send(encode_message(data=b"a"), state=state)
+    receiver = await desk.client.receiver("q", credit=1)
+    delivery = await receiver.receive()
+    # Settled by its token meanwhile: there is no lock any more.
+    token = uuid.UUID(bytes_le=delivery.delivery_tag)
+    body: dict[str, object] = {"disposition-status": "completed", "lock-tokens": Array(UUID_TYPE, [token])}
+    await desk.ask("q", "update-disposition", body)
+    receiver.settle(delivery, TransactionalState(desk.transaction, ACCEPTED), is_settled=is_settled)
+    answer = await desk.controller.send(Discharge(desk.transaction).encode())
+    assert condition(answer) == "amqp:transaction:rollback"
+    assert counts(desk.broker, "q") == (0, 0, 0)
+
+
+async def test_a_transaction_in_which_a_request_was_refused_can_be_committed(desk: Desk) -> None:
+    """Every client looks at the answer to a request."""
+    await (await desk.client.sender("q")).send(encode_message(data=b"a"), state=TransactionalState(desk.transaction))
+    body: dict[str, object] = {"sequence-numbers": Array(LONG_TYPE, [1])}
+    answer = await desk.request("q", "cancel-scheduled-message", body, desk.transaction)
+    assert (status_of(answer), condition_of(answer)) == (404, "com.microsoft:message-not-found")
     await desk.discharge()
-    assert counts(desk.broker, "p") == (1, 0, 0)
+    assert counts(desk.broker, "q") == (1, 0, 0)
 
 
 def test_the_reference_states_the_part_of_every_operation_in_a_transaction() -> None:

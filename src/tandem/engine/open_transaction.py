@@ -37,6 +37,7 @@ class Transaction:
         "_partitions",
         "deadline_ms",
         "enlistments",
+        "failure",
         "identifier",
         "is_open",
         "locks",
@@ -56,6 +57,8 @@ class Transaction:
         self.settlements: list[Callable[[], None]] = []
         self.enlistments: list[Enlistment] = []
         self.is_open = True
+        # Why it can only be rolled back any more.
+        self.failure: ProtocolError | None = None
         self._partitions = PartitionChoice()
 
     @property
@@ -210,6 +213,8 @@ class Transaction:
 
     def check(self) -> None:
         """Raise if a part of it cannot be done any more."""
+        if self.failure is not None:
+            raise NotAllowed(f"One of its operations was refused. {self.failure}", Scope.DELIVERY)
         for queue in self.queues:
             if queue.is_dropped:
                 raise NotAllowed(f"The messaging entity '{queue.name}' was deleted.")

@@ -67,6 +67,16 @@ class Transactions:
             raise TransactionUnknownId(f"There is no open transaction {identifier.hex()} on this connection.")
         return transaction
 
+    def fail(self, identifier: bytes, owner: object, error: ProtocolError) -> None:
+        """Let a transaction only be rolled back, since one of its operations was refused.
+
+        For operations whose refusal a client may not notice: those that it has settled itself, and those of clients
+        that do not look at the outcome. Such a client would commit the rest.
+        """
+        transaction = self._by_identifier.get(identifier)
+        if transaction is not None and transaction.owner is owner and transaction.failure is None:
+            transaction.failure = error
+
     def _close(self, transaction: Transaction) -> None:
         """Take it out of those that are open."""
         transaction.is_open = False
