@@ -36,17 +36,16 @@ from tandem.amqp.settings import PLAIN
 from tandem.amqp.terminus import Source, Target
 from tandem.auth import Claims, ClaimSet, Right, expired_text, login
 from tandem.driver.endpoint import Endpoint
-from tandem.engine.queue import Queue
 from tandem.errors import (
     ArgumentError,
     InvalidToken,
-    NotAllowed,
     NotFound,
     ProtocolError,
     ResourceLimitExceeded,
     Scope,
     UnauthorizedAccess,
 )
+from tandem.server.cross_entity import CrossEntitySessions
 from tandem.server.faults.faults import Encounter
 from tandem.server.nodes.acknowledging import SEND, Acknowledging
 from tandem.server.nodes.cbs import NODE as CBS_NODE
@@ -83,9 +82,6 @@ MAX_CLIENT_NAME_CHARACTERS: Final = 64
 # What the user agent of a syphon holds, whatever client library it is written with.
 SYPHON_AGENT: Final = "tandem-syphon"
 
-# The service's words: .NET raises them as InvalidOperationException.
-_SPANS_ENTITIES: Final = "Local transactions cannot span multiple top-level entities such as queue or topic."
-
 Node = (
     Ingress
     | Egress
@@ -116,8 +112,7 @@ class Peer:
         self.response_links: list[ResponseLink] = []
         # Open transactions, and the controller of each.
         self.identifiers: dict[bytes, CoordinatorLink] = {}
-        # Sessions on which transactions may span entities, and the first entity of each.
-        self._transaction_entities: dict[Session, Queue | None] = {}
+        self.cross_entity = CrossEntitySessions()
         # Links that took messages in this turn.
         self.dirty: list[Acknowledging] = []
         self._nodes: dict[Link, Node] = {}
@@ -367,7 +362,7 @@ class Peer:
         try:
             if isinstance(event.attach.target, Coordinator) and not isinstance(link, SenderLink):
                 self._add(link, CoordinatorLink(self, event))
-                self._transaction_entities.setdefault(link.session, None)
+                self.cross_entity.announce(link.session)
                 return
             address = _address(event)
             path = address.path
@@ -413,29 +408,12 @@ class Peer:
             return EventIngress(self, event, hub, path, address)
         subqueue = namespace.resolve(address)
         if is_sending:
-            if self.transaction_entity(event.link.session, subqueue.queue) is not None:
-                raise NotAllowed(_SPANS_ENTITIES, Scope.LINK)
+            self.cross_entity.check_receiver(event.link.session, subqueue.queue)
             node: Node = Egress(self, event, subqueue, address)
         else:
             node = Ingress(self, event, subqueue.queue, address)
-        self._join_transactions(event.link.session, subqueue.queue)
+        self.cross_entity.join(event.link.session, subqueue.queue)
         return node
-
-    # --- transactions that span entities --------------------------------------------------------------------
-
-    # A coordinator that is attached before the other links of its session announces such transactions. Their messages
-    # are sent by way of the first entity of the session, in the service; and one cannot receive by way of another.
-
-    def transaction_entity(self, session: Session, queue: Queue) -> Queue | None:
-        """Return the entity by way of which transactions of a session send to this one, if that is another one."""
-        first = self._transaction_entities.get(session)
-        return None if first is None or first.name.lower() == _top_level(queue).name.lower() else first
-
-    def _join_transactions(self, session: Session, queue: Queue) -> None:
-        if session in self._transaction_entities and self._transaction_entities[session] is None:
-            self._transaction_entities[session] = _top_level(queue)
-
-    # --- what a link needs ----------------------------------------------------------------------------------
 
     def _require_authenticated(self, path: str) -> None:
         if not self._is_authenticated:
@@ -465,14 +443,13 @@ class Peer:
 
     def _close_session(self, session: Session) -> None:
         self._session_count -= 1
-        self._transaction_entities.pop(session, None)
+        self.cross_entity.forget(session)
         for link in [link for link in self._nodes if link.session is session]:
             self.forget(link)
 
     def _close_all(self) -> None:
         for link in list(self._nodes):
             self.forget(link)
-        self._transaction_entities.clear()
         self.services.namespace.transactions.roll_back_of(self)
 
     def _close_connection(self, error: ProtocolError) -> None:
@@ -483,11 +460,6 @@ class Peer:
         else:
             self.endpoint.abort()
         self._close_all()
-
-
-def _top_level(queue: Queue) -> Queue:
-    """The topic of a subscription; a queue or a topic itself."""
-    return queue if queue.topic is None else queue.topic
 
 
 def _belongs(path: str, entity: str) -> bool:

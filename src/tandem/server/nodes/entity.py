@@ -163,7 +163,7 @@ class Ingress(Acknowledging):
             for draft in drafts:
                 draft.destination = self._destination
         if isinstance(state, TransactionalState):
-            via = self.peer.transaction_entity(self.link.session, queue)
+            via = self.peer.cross_entity.via(self.link.session, queue)
             queue.namespace.transactions.find(state.txn_id, self.peer).send(queue, drafts, via)
         else:
             queue.take(drafts)

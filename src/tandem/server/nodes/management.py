@@ -408,7 +408,7 @@ def _schedule(link: ManagementLink, request: _Request) -> None:
         drafts += queue.read(payload, 0)
     if request.transaction is not None:
         # The numbers are answered now, and the messages exist with the discharge.
-        request.transaction.send(queue, drafts, link.peer.transaction_entity(link.link.session, queue))
+        request.transaction.send(queue, drafts, link.peer.cross_entity.via(link.link.session, queue))
         queue.reserve_sequence_numbers(drafts)
     else:
         queue.take(drafts)
