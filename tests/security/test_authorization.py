@@ -275,8 +275,8 @@ LINKS: Final[dict[str, tuple[str, Attach]]] = {
     ),
     "requests to $management": ("listen send manage own", lambda client: client.sender(f"{QUEUE}/$management")),
     "answers of $management": ("listen send manage own", lambda client: client.receiver(f"{QUEUE}/$management")),
-    # Whoever has proven anything may have a transaction: what is done in it needs its own rights.
-    "a coordinator": ("listen send manage own other", lambda client: client.sender(Coordinator())),
+    # Anybody may have a transaction: what is done in it needs its own rights.
+    "a coordinator": (EVERYBODY, lambda client: client.sender(Coordinator())),
     "requests to $cbs": (EVERYBODY, lambda client: client.sender("$cbs")),
     "answers of $cbs": (EVERYBODY, lambda client: client.receiver("$cbs")),
 }

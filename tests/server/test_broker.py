@@ -178,9 +178,10 @@ async def test_a_transaction_cannot_be_made_to_stop_half_way(tmp_path: Path) -> 
             transaction = await declare(controller)
             await sender.send(encode_message(data=b"a"), state=TransactionalState(transaction))
             dead.settle(delivery, TransactionalState(transaction, Rejected()), is_settled=False)
-            assert await controller.send(Discharge(transaction).encode()) == ACCEPTED
-            # The send took place; the dead letter stays what it is, under its lock.
-            assert counts(broker, "q") == (1, 1, 0)
+            outcome = await controller.send(Discharge(transaction).encode())
+            assert condition(outcome) == "amqp:transaction:rollback"
+            # The send did not take place; the dead letter stays what it is, under its lock.
+            assert counts(broker, "q") == (0, 1, 0)
             assert not broker.namespace.get("q").dead_letter_queue.outlet.locks.held.popitem()[1].is_enlisted
 
 
@@ -296,7 +297,7 @@ async def test_a_throttled_send_is_rejected_with_server_busy(tmp_path: Path) -> 
 # --- strangers and tokens -------------------------------------------------------------------------------------------
 
 
-async def test_a_stranger_reaches_nothing_but_cbs(tmp_path: Path) -> None:
+async def test_a_stranger_reaches_no_entity(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         await make_queue(broker, "q")
         async with await connect(broker, is_stranger=True) as client:

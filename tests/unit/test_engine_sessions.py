@@ -273,14 +273,12 @@ def test_a_session_that_a_transaction_keeps_lasts_until_its_end() -> None:
     desk.send(queue, payload("a1", session_id="a"), payload("a2", session_id="a"))
     desk.accept(queue, "a")
     first, second = desk.take()
-    transactions = desk.namespace.transactions
-    transaction = transactions.declare("owner")
+    transaction = desk.namespace.transactions.declare("owner")
     transaction.settle(first, lambda: queue.main.complete(first))
     desk.advance(6_000)
     # What else the receiver has in hand is as good as the session.
     queue.main.complete(second)
-    transactions.discharge(transaction.identifier, "owner", False)
-    desk.flush()
+    desk.discharge(transaction)
     assert queue.main.active_count == 0
     desk.take_notices()
     desk.advance(5_000)

@@ -255,6 +255,8 @@ class Client:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._session: asyncio.Future[Session] = asyncio.get_running_loop().create_future()
+        # Sessions that were asked for by themselves, until the peer has begun them too.
+        self._beginning: dict[Session, asyncio.Future[Session]] = {}
         self._ends: set[Sender | Receiver] = set()
         self._links_made = 0
         self.endpoint = Endpoint(Role.CLIENT, settings, self)
@@ -296,9 +298,11 @@ class Client:
         is_settled: bool = False,
         properties: dict[object, object] | None = None,
         desired_capabilities: list[Symbol] | None = None,
+        has_own_session: bool = False,
     ) -> Sender:
-        """Attach a link to send on. With `is_settled` messages are sent settled: no outcome comes back."""
-        session = await self._session_with_room()
+        """Attach a link to send on. With `is_settled` messages are sent settled: no outcome comes back. With
+        `has_own_session` the link shares its session with no other."""
+        session = await (self._begin_session() if has_own_session else self._session_with_room())
         target = Target(target) if isinstance(target, str) else target
         mode = SETTLED if is_settled else None
         link = session.attach_sender(
@@ -377,6 +381,12 @@ class Client:
             session = await self._session
         return session
 
+    async def _begin_session(self) -> Session:
+        begun: asyncio.Future[Session] = asyncio.get_running_loop().create_future()
+        self._beginning[self.endpoint.connection.begin()] = begun
+        self.endpoint.flush_soon()
+        return await begun
+
     def _link_name(self) -> str:
         self._links_made += 1
         return f"{self._settings.container_id}-{self._links_made}"
@@ -450,7 +460,7 @@ class Client:
         elif isinstance(event, ConnectionOpened):
             self.endpoint.connection.begin()
         elif isinstance(event, SessionBegun):
-            _resolve(self._session, event.session)
+            _resolve(self._beginning.pop(event.session, self._session), event.session)
         else:
             self._on_failure(event)
 
@@ -478,6 +488,8 @@ class Client:
         end.fail(error)
 
     def _fail(self, error: TandemError) -> None:
-        _reject(self._session, error)
+        for session in [self._session, *self._beginning.values()]:
+            _reject(session, error)
+        self._beginning.clear()
         for end in list(self._ends):
             self._end(end, error)

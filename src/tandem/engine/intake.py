@@ -32,10 +32,12 @@ __all__ = [
     "scheduled_time_of",
     "session_id_of",
     "usable_session_id",
+    "via_partition_key_of",
 ]
 
 _SCHEDULED_TIME: Final = b"x-opt-scheduled-enqueue-time"
 _PARTITION_KEY: Final = b"x-opt-partition-key"
+_VIA_PARTITION_KEY: Final = b"x-opt-via-partition-key"
 
 # A ping of the paired namespaces: an empty message of this content type. The text is looked for before anything is
 # decoded, and only in messages small enough to be one.
@@ -155,7 +157,8 @@ def _read_properties(source: Message, draft: Draft, description: QueueDescriptio
             draft.duplicate_key = f"{key}\x00{message_id}"
         key = key if key is not None else message_id
     if description.enable_partitioning:
-        draft.partition_key = key
+        # A message with nothing but a key for the way stays with those that the same transaction sends that way.
+        draft.partition_key = key if key is not None else _annotated_text(source, _VIA_PARTITION_KEY.decode())
 
 
 def canonical_id(message_id: MessageId) -> str:
@@ -198,10 +201,19 @@ def message_id_of(bare: bytes) -> str | None:
 
 def partition_key_of(annotations: Entries) -> str | None:
     """The key that the sender gave, if it gave a text."""
-    if _PARTITION_KEY not in annotations.encoded:
+    return _stored_text(annotations, _PARTITION_KEY)
+
+
+def via_partition_key_of(annotations: Entries) -> str | None:
+    """The key for the entity by way of which the message is sent, if the sender gave a text."""
+    return _stored_text(annotations, _VIA_PARTITION_KEY)
+
+
+def _stored_text(annotations: Entries, name: bytes) -> str | None:
+    if name not in annotations.encoded:
         return None
-    key = (Message(annotations.to_section(MESSAGE_ANNOTATIONS)).message_annotations or {}).get(_PARTITION_KEY.decode())
-    return str(key) if isinstance(key, str) else None
+    text = (Message(annotations.to_section(MESSAGE_ANNOTATIONS)).message_annotations or {}).get(name.decode())
+    return str(text) if isinstance(text, str) else None
 
 
 def scheduled_time_of(annotations: Entries) -> int:

@@ -32,13 +32,15 @@ _ENLISTED_MS: Final = 1_000
 class Session:
     """A session that a consumer has accepted."""
 
-    __slots__ = ("consumer", "is_held", "locked_until_ms", "outlet", "session_id")
+    __slots__ = ("consumer", "enlisted_count", "is_held", "locked_until_ms", "outlet", "session_id")
 
     def __init__(self, subqueue: SubQueue, session_id: str, consumer: Consumer, locked_until_ms: int) -> None:
         self.session_id = session_id
         self.consumer = consumer
         self.locked_until_ms = locked_until_ms
         self.is_held = True
+        # Open transactions that set its state: the lock lasts as long as these.
+        self.enlisted_count = 0
         self.outlet = Outlet(subqueue, self)
         self.outlet.open(consumer)
 
@@ -64,6 +66,10 @@ class Sessions:
         self._waiters: deque[_Waiter] = deque()
         self._is_searching = False
         self._to_pump: dict[str, None] = {}
+
+    @property
+    def subqueue(self) -> SubQueue:
+        return self._subqueue
 
     # --- accepting ------------------------------------------------------------------------------------------
 
@@ -166,13 +172,18 @@ class Sessions:
         return session
 
     def renew(self, session_id: str) -> int:
+        """The lock lasts as long as a new one, from now on."""
         session = self.held(session_id)
         subqueue = self._subqueue
-        session.locked_until_ms = subqueue.namespace.now_ms + subqueue.queue.description.lock_duration_ms
-        for lock in session.outlet.locks.held.values():
-            lock.locked_until_ms = session.locked_until_ms
-        subqueue.wake_at(session.locked_until_ms)
+        self.lock_until(session, subqueue.namespace.now_ms + subqueue.queue.description.lock_duration_ms)
         return session.locked_until_ms
+
+    def lock_until(self, session: Session, until_ms: int) -> None:
+        """Let the lock of a session, and of the messages that were handed out of it, end at this time."""
+        session.locked_until_ms = until_ms
+        for lock in session.outlet.locks.held.values():
+            lock.locked_until_ms = until_ms
+        self._subqueue.wake_at(until_ms)
 
     def close(self, consumer: Consumer) -> None:
         """The consumer left. Its session is free at once, and its messages were never handed out."""
@@ -208,16 +219,20 @@ class Sessions:
         subqueue.queue.check_state_size(0 if state is None else len(state))
 
         def answer(old: bytes | None) -> None:
-            if subqueue.is_gone(asker):
-                return
-            by = len(state or b"") - len(old or b"")
-            effects = subqueue.namespace.effects
-            effects.stream_change(subqueue.stream).size_bytes += by
-            subqueue.grow(by)
-            effects.changes.append(SetSessionState(subqueue.stream, session_id, state, subqueue.namespace.now_ms))
-            effects.reply(asker, None)
+            if not subqueue.is_gone(asker):
+                self.put_state(session_id, old, state)
+                subqueue.namespace.effects.reply(asker, None)
 
         subqueue.namespace.effects.queries.append(SessionStateQuery(subqueue.stream, session_id, answer))
+
+    def put_state(self, session_id: str, old: bytes | None, state: bytes | None) -> None:
+        """Replace the old state, which is the one on disk."""
+        subqueue = self._subqueue
+        by = len(state or b"") - len(old or b"")
+        effects = subqueue.namespace.effects
+        effects.stream_change(subqueue.stream).size_bytes += by
+        subqueue.grow(by)
+        effects.changes.append(SetSessionState(subqueue.stream, session_id, state, subqueue.namespace.now_ms))
 
     def list_sessions(self, updated_after_ms: int | None, skip: int, top: int, asker: object) -> None:
         def answer(session_ids: list[str]) -> None:
@@ -232,11 +247,9 @@ class Sessions:
 
     def on_time(self, now_ms: int) -> None:
         for session in [one for one in self._accepted.values() if one.locked_until_ms <= now_ms]:
-            if any(lock.is_enlisted for lock in session.outlet.locks.held.values()):
-                # A settlement is part of an open transaction: the lock lasts as long as that.
-                session.locked_until_ms = now_ms + _ENLISTED_MS
-                for lock in session.outlet.locks.held.values():
-                    lock.locked_until_ms = session.locked_until_ms
+            if session.enlisted_count or any(lock.is_enlisted for lock in session.outlet.locks.held.values()):
+                # A settlement or its state is part of an open transaction: the lock lasts as long as that.
+                self.lock_until(session, now_ms + _ENLISTED_MS)
                 continue
             self._free(session)
             for lock in list(session.outlet.locks.held.values()):

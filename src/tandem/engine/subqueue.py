@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from tandem.addresses import SubQueue as SubQueueKind
 from tandem.engine.consumer import Consumer
 from tandem.engine.effects import Move, Notice, NoticeKind, SetState, StreamChange
+from tandem.engine.enlistment import require_scheduled
 from tandem.engine.lock_table import Lock
 from tandem.engine.message import ACTIVE, DEFERRED, NEVER_MS, SCHEDULED, SEQUENCE_MASK, BrokeredMessage, row_of
 from tandem.engine.outlet import Outlet
@@ -362,13 +363,16 @@ class SubQueue:
 
     def renew(self, lock: Lock) -> int:
         """The lock lasts as long as a new one, from now on."""
-        self.check(lock)
-        if lock.outlet.session is not None:
-            raise NotAllowed("The message is locked by its session: renew the lock of the session.", Scope.DELIVERY)
+        self.check_can_renew(lock)
         locked_until_ms = self.namespace.now_ms + self.queue.description.lock_duration_ms
         lock.outlet.locks.renew(lock, locked_until_ms)
         self.wake_at(locked_until_ms)
         return locked_until_ms
+
+    def check_can_renew(self, lock: Lock) -> None:
+        self.check(lock)
+        if lock.outlet.session is not None:
+            raise NotAllowed("The message is locked by its session: renew the lock of the session.", Scope.DELIVERY)
 
     # --- by sequence number ---------------------------------------------------------------------------------
 
@@ -447,16 +451,12 @@ class SubQueue:
         def answer(messages: list[BrokeredMessage]) -> None:
             if self.is_gone(asker):
                 return
-            scheduled = [message for message in messages if message.state == SCHEDULED]
-            if len(scheduled) != len(numbers):
-                self.namespace.effects.reply(
-                    asker,
-                    MessageNotFound(
-                        "Failed to cancel one or more scheduled messages. The message does not exist, or was sent."
-                    ),
-                )
+            try:
+                require_scheduled(numbers, messages)
+            except ProtocolError as error:
+                self.namespace.effects.reply(asker, error)
                 return
-            for message in scheduled:
+            for message in messages:
                 self.remove(message)
             self.namespace.effects.reply(asker, None)
 

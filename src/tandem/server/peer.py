@@ -1,7 +1,7 @@
 """One client connection: who it is, what it may do, and what stands behind its links.
 
-Before it has proved anything, a connection reaches only nodes that check a token with each request: `$cbs` and the
-namespace's `$management`. It has little room and little time.
+Before it has proved anything, a connection reaches only nodes that check a token with each request (`$cbs` and the
+namespace's `$management`), and may declare transactions. It has little room and little time.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from tandem.errors import (
     Scope,
     UnauthorizedAccess,
 )
+from tandem.server.cross_entity import CrossEntitySessions
 from tandem.server.faults.faults import Encounter
 from tandem.server.nodes.acknowledging import SEND, Acknowledging
 from tandem.server.nodes.cbs import NODE as CBS_NODE
@@ -112,6 +113,7 @@ class Peer:
         self.response_links: list[ResponseLink] = []
         # Open transactions, and the controller of each.
         self.identifiers: dict[bytes, CoordinatorLink] = {}
+        self.cross_entity = CrossEntitySessions()
         # Links that took messages in this turn.
         self.dirty: list[Acknowledging] = []
         self._nodes: dict[Link, Node] = {}
@@ -372,8 +374,8 @@ class Peer:
         path = ""
         try:
             if isinstance(event.attach.target, Coordinator) and not isinstance(link, SenderLink):
-                self._require_authenticated("$coordinator")
                 self._add(link, CoordinatorLink(self, event))
+                self.cross_entity.announce(link.session)
                 return
             address = _address(event)
             path = address.path
@@ -419,8 +421,12 @@ class Peer:
             return EventIngress(self, event, hub, path, address)
         subqueue = namespace.resolve(address)
         if is_sending:
-            return Egress(self, event, subqueue, address)
-        return Ingress(self, event, subqueue.queue, address)
+            self.cross_entity.check_receiver(event.link.session, subqueue.queue)
+            node: Node = Egress(self, event, subqueue, address)
+        else:
+            node = Ingress(self, event, subqueue.queue, address)
+        self.cross_entity.join(event.link.session, subqueue.queue)
+        return node
 
     def _require_authenticated(self, path: str) -> None:
         if not self._is_authenticated:
@@ -450,6 +456,7 @@ class Peer:
 
     def _close_session(self, session: Session) -> None:
         self._session_count -= 1
+        self.cross_entity.forget(session)
         for link in [link for link in self._nodes if link.session is session]:
             self.forget(link)
 

@@ -7,7 +7,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
-from tandem.amqp import IncomingDelivery, ReceiverLink, Rejected
+from tandem.amqp import IncomingDelivery, ReceiverLink, Rejected, TransactionalState
 from tandem.auth import Right
 from tandem.engine.metering import Tally
 from tandem.engine.namespace import Namespace
@@ -125,6 +125,10 @@ class Acknowledging:
         self.peer.endpoint.flush_soon()
 
     def refuse(self, delivery: IncomingDelivery, error: ProtocolError) -> None:
+        state = delivery.state
+        if isinstance(state, TransactionalState):
+            # Java takes every outcome of a send in a transaction for a success: its commit must not succeed.
+            self._namespace.transactions.fail(state.txn_id, self.peer, error)
         self.link.settle(delivery, Rejected(self.peer.tracker.sign(error, self._entity)))
         self.meter.refused(SEND, error, len(delivery.payload))
         self.top_up()

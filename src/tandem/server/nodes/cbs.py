@@ -11,6 +11,7 @@ from tandem.amqp.message import Properties, encode_message
 from tandem.amqp.types import Int, Symbol
 from tandem.errors import ArgumentError, DecodeError, NotFound, OperationNotImplemented, ProtocolError
 from tandem.server.faults.faults import Faults
+from tandem.server.nodes.coordinator import refuses_transaction
 from tandem.server.nodes.responses import find_response_link
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ class CbsLink:
         link = self._link
         if link.credit < _CREDIT // 2:
             link.grant(_CREDIT)
-        self._take(delivery, is_new=True)
+        if not refuses_transaction(link, delivery, NODE):
+            self._take(delivery, is_new=True)
 
     def _take(self, delivery: IncomingDelivery, *, is_new: bool) -> None:
         link = self._link

@@ -163,7 +163,8 @@ class Ingress(Acknowledging):
             for draft in drafts:
                 draft.destination = self._destination
         if isinstance(state, TransactionalState):
-            queue.namespace.transactions.find(state.txn_id, self.peer).send(queue, drafts)
+            via = self.peer.cross_entity.via(self.link.session, queue)
+            queue.namespace.transactions.find(state.txn_id, self.peer).send(queue, drafts, via)
         else:
             queue.take(drafts)
         return drafts
@@ -270,6 +271,7 @@ class Egress:
         try:
             met = self.peer.meet(Right.LISTEN, self._subqueue.queue.name, partial(self._settle, event))
         except ProtocolError as error:
+            self._fail_transaction(event.state, error)
             for delivery in event.deliveries:
                 self._refuse(delivery, error, _operation_of(event.state))
             return
@@ -332,10 +334,16 @@ class Egress:
                 transaction = self._subqueue.namespace.transactions.find(state.txn_id, self.peer)
                 transaction.settle(lock, partial(settle, lock))
             except ProtocolError as error:
+                self._fail_transaction(state, error)
                 self._refuse(delivery, error, _operation_of(state.outcome))
             else:
                 self.meter.tally(_operation_of(state.outcome)).add_many(1)
                 self.link.settle(delivery, state)
+
+    def _fail_transaction(self, state: DeliveryState | None, error: ProtocolError) -> None:
+        """A client that has settled the delivery itself is not told of a refusal: its commit must not succeed."""
+        if isinstance(state, TransactionalState):
+            self._subqueue.namespace.transactions.fail(state.txn_id, self.peer, error)
 
     def _refuse(self, delivery: OutgoingDelivery, error: ProtocolError, operation: str) -> None:
         self.link.settle(delivery, Rejected(self.peer.tracker.sign(error, self._subqueue.path)))

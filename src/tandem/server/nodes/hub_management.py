@@ -17,6 +17,7 @@ from tandem.auth import ClaimSet, Right
 from tandem.engine.hubs.event import offset_of
 from tandem.engine.hubs.hub import EventHub
 from tandem.errors import ArgumentError, DecodeError, OperationNotImplemented, ProtocolError
+from tandem.server.nodes.coordinator import refuses_transaction
 from tandem.server.nodes.event_hub import NO_EVENT_TIME_MS
 from tandem.server.nodes.responses import find_response_link
 
@@ -53,6 +54,8 @@ class HubManagementLink:
         link = self.link
         if link.credit < _CREDIT // 2:
             link.grant(_CREDIT)
+        if refuses_transaction(link, delivery, self.address.resource):
+            return
         try:
             message = Message(delivery.payload)
             properties = message.properties or Properties()
