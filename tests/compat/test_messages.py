@@ -159,3 +159,17 @@ def test_a_peeked_message_is_as_complete_as_a_received_one(bus: Bus) -> None:
     for name in ("message_id", "subject", "application_properties", "sequence_number", "enqueued_time_utc"):
         assert getattr(peeked, name) == getattr(received, name), name
     assert b"".join(peeked.body) == b"".join(received.body) == b"body"
+
+
+def test_a_received_message_can_be_sent_again(bus: Bus) -> None:
+    """The SDK reads strings as bytes: sent again, the partition key and the message id are binary."""
+    queue = bus.queue()
+    queue.send(ServiceBusMessage("again", message_id="id", partition_key="key", application_properties={"a": "b"}))
+    with queue.receiver() as receiver, queue.sender() as sender:
+        first = take_one(receiver)
+        sender.send_messages(first)
+        receiver.complete_message(first)
+        second = take_one(receiver)
+        receiver.complete_message(second)
+    assert (second.message_id, second.partition_key) == ("id", "key")
+    assert second.sequence_number != first.sequence_number

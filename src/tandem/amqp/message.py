@@ -48,6 +48,7 @@ __all__ = [
     "encode_message",
     "has_message_id",
     "splice",
+    "text_of",
     "with_application_properties",
     "with_message_id",
 ]
@@ -482,6 +483,21 @@ def with_message_id(bare: bytes, message_id: str) -> bytes:
     properties.message_id = message_id
     _, end = message.sections.value_span(PROPERTIES)
     return properties.encode() + bare[max(0, end) :]
+
+
+def text_of(value: object) -> str | None:
+    """Return a string, also one whose UTF-8 came as a binary; None for anything else.
+
+    The official Python SDK reads strings as bytes, and writes them as binary when it sends a received message on.
+    """
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError:
+            return None
+    return None
 
 
 def _merged_annotations(sections: Sections, code: int, fresh: Mapping[str, object] | None) -> bytes:

@@ -6,7 +6,7 @@ import uuid
 from typing import Final
 
 from tandem.amqp.batch import BATCH_FORMAT, split_batch
-from tandem.amqp.message import Message, MessageId, Properties, has_message_id, with_message_id
+from tandem.amqp.message import Message, MessageId, Properties, has_message_id, text_of, with_message_id
 from tandem.amqp.sections import MESSAGE_ANNOTATIONS, Entries
 from tandem.amqp.stored import prepare_with_ttl
 from tandem.amqp.types import Timestamp
@@ -36,6 +36,8 @@ __all__ = [
 
 _SCHEDULED_TIME: Final = b"x-opt-scheduled-enqueue-time"
 _PARTITION_KEY: Final = b"x-opt-partition-key"
+# The end of both annotations that hold the key of a partition, so that one search finds either.
+_PARTITION_KEYS: Final = b"-partition-key"
 
 # A ping of the paired namespaces: an empty message of this content type. The text is looked for before anything is
 # decoded, and only in messages small enough to be one.
@@ -99,8 +101,9 @@ def _read(payload: bytes, description: QueueDescription, now_ms: int, nonces: No
     if annotations.count:
         if _SCHEDULED_TIME in annotations.encoded:
             _read_scheduled_time(source, message, now_ms)
-        if _PARTITION_KEY in annotations.encoded:
-            draft.partition_key = _annotated_text(source, "x-opt-partition-key")
+        if _PARTITION_KEYS in annotations.encoded:
+            draft.partition_key = _annotated_text(source, message, "x-opt-partition-key")
+            _annotated_text(source, message, "x-opt-via-partition-key")
     # A ping has no session, and is taken all the same: it asks whether the entity can be reached.
     if description.judges_properties and not draft.is_ping:
         _read_properties(source, draft, description)
@@ -123,13 +126,19 @@ def _read_scheduled_time(source: Message, message: BrokeredMessage, now_ms: int)
         message.due_at_ms = int(at_ms)
 
 
-def _annotated_text(source: Message, key: str) -> str | None:
-    text = (source.message_annotations or {}).get(key)
-    if text is None:
+def _annotated_text(source: Message, message: BrokeredMessage, key: str) -> str | None:
+    """Return an annotation that is a string. One that came as a binary is delivered as a string, as SDKs expect it."""
+    value = (source.message_annotations or {}).get(key)
+    if value is None:
         return None
-    if not isinstance(text, str):
-        raise DecodeError(f"message-annotations.{key} must be a string, got {text!r:.80}")
-    return _checked_id(key, str(text))
+    text = text_of(value)
+    if text is None:
+        raise DecodeError(f"message-annotations.{key} must be a string, got {value!r:.80}")
+    if not isinstance(value, str):
+        stored = message.stored
+        assert stored is not None
+        message.stored = stored.with_annotations({key: text})
+    return _checked_id(key, text)
 
 
 def _read_properties(source: Message, draft: Draft, description: QueueDescription) -> None:
@@ -142,13 +151,14 @@ def _read_properties(source: Message, draft: Draft, description: QueueDescriptio
         if session_id is None:
             raise NotAllowed(_NO_SESSION_ID, Scope.DELIVERY)
         draft.message.session_id = session_id
-    if session_id is not None and draft.partition_key is not None and session_id != draft.partition_key:
+    # An empty session id does not say where the message belongs; the partition key does.
+    if session_id and draft.partition_key is not None and session_id != draft.partition_key:
         raise NotAllowed(
             f"The SessionId '{session_id}' and the PartitionKey '{draft.partition_key}' of a message must be the same.",
             Scope.DELIVERY,
         )
     message_id = None if properties.message_id is None else canonical_id(properties.message_id)
-    key = session_id if session_id is not None else draft.partition_key
+    key = draft.partition_key if draft.partition_key is not None else session_id
     if description.requires_duplicate_detection and message_id is not None:
         draft.duplicate_key = message_id
         if description.enable_partitioning and key is not None:
@@ -159,9 +169,13 @@ def _read_properties(source: Message, draft: Draft, description: QueueDescriptio
 
 
 def canonical_id(message_id: MessageId) -> str:
-    """A message id as text, whatever its type: duplicates are told by it."""
-    if isinstance(message_id, str):
-        return _checked_id("message-id", message_id)
+    """Return a message id of any type as text, by which duplicates are recognised.
+
+    A binary that holds text is that text: the official Python SDK sends a received message on with its id as binary.
+    """
+    text = text_of(message_id)
+    if text is not None:
+        return _checked_id("message-id", text)
     if isinstance(message_id, bytes):
         return _checked_id("message-id", message_id.hex())
     return str(message_id) if isinstance(message_id, uuid.UUID) else str(int(message_id))
