@@ -51,6 +51,7 @@ __all__ = [
     "text_of",
     "with_application_properties",
     "with_message_id",
+    "with_service_decimals",
 ]
 
 # A plain int is written as ulong, the only number that a message-id may be (parts 3.2.11 to 3.2.14).
@@ -448,7 +449,7 @@ def splice(
 def application_properties_section(message: Message | bytes, changes: Mapping[str, object]) -> bytes:
     """The application-properties section with some properties set anew; the others keep their bytes, and so types."""
     sections = message.sections if isinstance(message, Message) else locate(message)
-    fresh = Entries.with_string_keys(changes)
+    fresh = Entries.with_string_keys(changes).with_service_decimals()
     kept = sections.entries(APPLICATION_PROPERTIES, {key.encode() for key in changes})
     return kept.followed_by(fresh).to_section(APPLICATION_PROPERTIES)
 
@@ -483,6 +484,24 @@ def with_message_id(bare: bytes, message_id: str) -> bytes:
     properties.message_id = message_id
     _, end = message.sections.value_span(PROPERTIES)
     return properties.encode() + bare[max(0, end) :]
+
+
+def with_service_decimals(bare: bytes) -> bytes:
+    """The same bare message with each decimal128 among its application properties in the layout that SDKs read.
+
+    Application properties that are not valid AMQP stay as they are.
+    """
+    try:
+        sections = locate(bare)
+        entries = sections.entries(APPLICATION_PROPERTIES)
+        changed = entries.with_service_decimals()
+    except DecodeError:
+        return bare
+    if changed is entries:
+        return bare
+    # Both layouts take the same 16 bytes.
+    _, end = sections.value_span(APPLICATION_PROPERTIES)
+    return bare[: end - len(entries.encoded)] + changed.encoded + bare[end:]
 
 
 def text_of(value: object) -> str | None:

@@ -6,8 +6,16 @@ import uuid
 from typing import Final
 
 from tandem.amqp.batch import BATCH_FORMAT, split_batch
-from tandem.amqp.message import Message, MessageId, Properties, has_message_id, text_of, with_message_id
-from tandem.amqp.sections import MESSAGE_ANNOTATIONS, Entries
+from tandem.amqp.message import (
+    Message,
+    MessageId,
+    Properties,
+    has_message_id,
+    text_of,
+    with_message_id,
+    with_service_decimals,
+)
+from tandem.amqp.sections import APPLICATION_PROPERTIES, DECIMAL128, MESSAGE_ANNOTATIONS, Entries
 from tandem.amqp.stored import prepare_with_ttl
 from tandem.amqp.types import Timestamp
 from tandem.engine.description import QueueDescription
@@ -97,8 +105,14 @@ def _read(payload: bytes, description: QueueDescription, now_ms: int, nonces: No
     draft = Draft(message, False)
     if size_bytes < _MAX_PING_BYTES and _PING in payload:
         draft.is_ping = _is_ping(source)
+    start, end = source.sections.value_span(APPLICATION_PROPERTIES)
+    if start >= 0 and payload.find(DECIMAL128, start, end) >= 0:
+        stored.bare = with_service_decimals(stored.bare)
+    if stored.delivery_annotations.count:
+        stored.delivery_annotations = stored.delivery_annotations.with_service_decimals()
     annotations = stored.message_annotations
     if annotations.count:
+        annotations = stored.message_annotations = annotations.with_service_decimals()
         if _SCHEDULED_TIME in annotations.encoded:
             _read_scheduled_time(source, message, now_ms)
         if _PARTITION_KEYS in annotations.encoded:
