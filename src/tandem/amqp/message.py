@@ -50,6 +50,7 @@ __all__ = [
     "splice",
     "text_of",
     "with_application_properties",
+    "with_lifetime",
     "with_message_id",
     "with_service_decimals",
 ]
@@ -482,8 +483,25 @@ def with_message_id(bare: bytes, message_id: str) -> bytes:
     message = Message(bare)
     properties = message.properties or Properties()
     properties.message_id = message_id
-    _, end = message.sections.value_span(PROPERTIES)
-    return properties.encode() + bare[max(0, end) :]
+    return _with_properties(message, properties)
+
+
+def with_lifetime(bare: bytes, creation_time_ms: int, absolute_expiry_time_ms: int) -> bytes:
+    """The same bare message with other times among its properties. Properties that are not valid AMQP stay."""
+    try:
+        message = Message(bare)
+        properties = message.properties or Properties()
+    except DecodeError:
+        return bare
+    properties.creation_time = creation_time_ms
+    properties.absolute_expiry_time = absolute_expiry_time_ms
+    return _with_properties(message, properties)
+
+
+def _with_properties(bare: Message, properties: Properties) -> bytes:
+    """The bare message with other properties, which are its first section."""
+    _, end = bare.sections.value_span(PROPERTIES)
+    return properties.encode() + bare.payload[max(0, end) :]
 
 
 def with_service_decimals(bare: bytes) -> bytes:

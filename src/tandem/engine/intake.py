@@ -52,6 +52,8 @@ _PARTITION_KEYS: Final = b"-partition-key"
 _PING: Final = b"application/vnd.ms-servicebus-ping"
 _MAX_PING_BYTES: Final = 1_024
 
+_MAX_UINT: Final = 0xFFFF_FFFF
+
 _NO_SESSION_ID: Final = (
     "The SessionId was not set on a message, and it cannot be sent to the entity. Entities that have session support "
     "enabled can only receive messages that have the SessionId set to a valid value."
@@ -96,6 +98,8 @@ def _read(payload: bytes, description: QueueDescription, now_ms: int, nonces: No
     source = Message(payload)
     stored, ttl_ms = prepare_with_ttl(source)
     time_to_live_ms = NEVER_MS if ttl_ms is None else ttl_ms
+    if ttl_ms == _MAX_UINT:
+        time_to_live_ms = max(time_to_live_ms, _written_lifetime_ms(source))
     if not has_message_id(source):
         # Clients tell messages by it, and not all of them give one: it is made here, 32 digits as the service's are.
         stored.bare = with_message_id(stored.bare, nonces.next().hex() + nonces.next().hex())
@@ -122,6 +126,14 @@ def _read(payload: bytes, description: QueueDescription, now_ms: int, nonces: No
     if description.judges_properties and not draft.is_ping:
         _read_properties(source, draft, description)
     return draft
+
+
+def _written_lifetime_ms(source: Message) -> int:
+    """The time to live as .NET clients write what the header cannot hold, 49 days and more: between two times."""
+    properties = source.properties
+    if properties is None or properties.absolute_expiry_time is None or properties.creation_time is None:
+        return 0
+    return properties.absolute_expiry_time - properties.creation_time
 
 
 def _is_ping(source: Message) -> bool:

@@ -199,8 +199,17 @@ class BrokeredMessage:
             pairs["x-opt-deadletter-source"] = self.dead_letter_source
         return Entries.with_symbol_keys(pairs)
 
+    def as_delivered(self, stored: Stored) -> Stored:
+        """The parts of the message with what its entity changes: a time to live that is longer than the entity's."""
+        if self.expires_at_ms < NEVER_MS:
+            start_ms = self.due_at_ms if self.state == SCHEDULED else self.enqueued_time_ms
+            time_to_live_ms = self.expires_at_ms - start_ms
+            if time_to_live_ms < self.time_to_live_ms:
+                return stored.with_lifetime(start_ms, time_to_live_ms)
+        return stored
+
     def locked_prefix(self, stored: Stored, locked_until_ms: int, lock_token: bytes) -> bytes:
-        """What goes before the bare message for a receiver that has it locked."""
+        """The bytes before the bare message for a receiver that has it locked; `stored` is `as_delivered`."""
         return stored.locked_prefix(
             self.delivery_count,
             self.visible_sequence_number,
@@ -214,12 +223,14 @@ class BrokeredMessage:
         """The message as it goes to a receiver that has it locked."""
         stored = self.stored
         assert stored is not None
+        stored = self.as_delivered(stored)
         return self.locked_prefix(stored, locked_until_ms, lock_token) + stored.bare
 
     def unlocked_payload(self) -> bytes:
         """The message as it is browsed, or handed out for good."""
         stored = self.stored
         assert stored is not None
+        stored = self.as_delivered(stored)
         prefix = stored.unlocked_prefix(
             self.delivery_count, self.visible_sequence_number, self.enqueued_time_ms, self.further_annotations()
         )
