@@ -171,6 +171,14 @@ def test_a_session_remembers_its_state_until_it_is_cleared(bus: Bus) -> None:
         assert receiver.session.get_state() is None
 
 
+def test_an_empty_state_is_no_state(bus: Bus) -> None:
+    queue = session_queue(bus)
+    with queue.receiver(session_id="red") as receiver:
+        receiver.session.set_state(b"some")
+        receiver.session.set_state(b"")
+        assert receiver.session.get_state() is None
+
+
 @mission("M3")
 def test_a_session_whose_lock_expires_goes_to_the_next_receiver(clocked_bus: ClockedBus) -> None:
     queue = session_queue(clocked_bus)

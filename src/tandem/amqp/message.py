@@ -53,6 +53,7 @@ __all__ = [
     "with_lifetime",
     "with_message_id",
     "with_service_decimals",
+    "without_body",
 ]
 
 # A plain int is written as ulong, the only number that a message-id may be (parts 3.2.11 to 3.2.14).
@@ -520,6 +521,12 @@ def with_service_decimals(bare: bytes) -> bytes:
     # Both layouts take the same 16 bytes.
     _, end = sections.value_span(APPLICATION_PROPERTIES)
     return bare[: end - len(entries.encoded)] + changed.encoded + bare[end:]
+
+
+def without_body(payload: bytes) -> bytes:
+    """The same message in canonical order without its body."""
+    spans = locate(payload).body_spans
+    return payload[: spans[0]] + payload[spans[-1] :] if spans else payload
 
 
 def text_of(value: object) -> str | None:

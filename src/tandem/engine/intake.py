@@ -17,9 +17,9 @@ from tandem.amqp.message import (
 )
 from tandem.amqp.sections import APPLICATION_PROPERTIES, DECIMAL128, MESSAGE_ANNOTATIONS, Entries
 from tandem.amqp.stored import prepare_with_ttl
-from tandem.amqp.types import Timestamp
+from tandem.amqp.types import Int, Timestamp
 from tandem.engine.description import QueueDescription
-from tandem.engine.message import ACTIVE, NEVER_MS, SCHEDULED, BrokeredMessage
+from tandem.engine.message import ACTIVE, NEVER_MS, SCHEDULED, STATE_ANNOTATION, BrokeredMessage
 from tandem.errors import (
     ArgumentOutOfRange,
     DecodeError,
@@ -37,6 +37,7 @@ __all__ = [
     "partition_key_of",
     "partition_of",
     "read_transfer",
+    "schedule",
     "scheduled_time_of",
     "session_id_of",
     "usable_session_id",
@@ -148,8 +149,16 @@ def _read_scheduled_time(source: Message, message: BrokeredMessage, now_ms: int)
     if not isinstance(at_ms, Timestamp):
         raise DecodeError(f"message-annotations.x-opt-scheduled-enqueue-time must be a timestamp, got {at_ms!r:.80}")
     if at_ms > now_ms:
-        message.state = SCHEDULED
-        message.due_at_ms = int(at_ms)
+        schedule(message, int(at_ms))
+
+
+def schedule(message: BrokeredMessage, due_at_ms: int) -> None:
+    """Make a message one that its sender has scheduled. As from the service, it is delivered as such even when due."""
+    stored = message.stored
+    assert stored is not None
+    message.stored = stored.with_annotations({STATE_ANNOTATION: Int(SCHEDULED)})
+    message.state = SCHEDULED
+    message.due_at_ms = due_at_ms
 
 
 def _annotated_text(source: Message, message: BrokeredMessage, key: str) -> str | None:

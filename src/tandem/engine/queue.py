@@ -13,7 +13,15 @@ from tandem.addresses import SubQueue as SubQueueKind
 from tandem.auth.keys import AuthorizationRule
 from tandem.engine.description import QueueDescription
 from tandem.engine.effects import ForgetDuplicates, PutQueue
-from tandem.engine.intake import Draft, message_id_of, partition_of, read_transfer, scheduled_time_of, session_id_of
+from tandem.engine.intake import (
+    Draft,
+    message_id_of,
+    partition_of,
+    read_transfer,
+    schedule,
+    scheduled_time_of,
+    session_id_of,
+)
 from tandem.engine.message import ACTIVE, NEVER_MS, SCHEDULED, SEQUENCE_BITS, SEQUENCE_MASK, BrokeredMessage
 from tandem.engine.subqueue import SubQueue
 from tandem.errors import DecodeError, EntityDisabled, MessageSizeExceeded, QuotaExceeded, Scope
@@ -288,8 +296,7 @@ class Queue:
         due_at_ms = scheduled_time_of(stored.message_annotations)
         if due_at_ms > self.namespace.now_ms:
             # An action gave it a time that is still to come: from here on it counts.
-            message.state = SCHEDULED
-            message.due_at_ms = due_at_ms
+            schedule(message, due_at_ms)
             message.sequence_number = 0
         if description.requires_duplicate_detection:
             message_id = message_id_of(stored.bare)

@@ -198,13 +198,14 @@ class Sessions:
 
         def answer(state: bytes | None) -> None:
             if not self._subqueue.is_gone(asker):
-                self._subqueue.namespace.effects.reply(asker, (state,))
+                self._subqueue.namespace.effects.reply(asker, (state or None,))
 
         effects.queries.append(SessionStateQuery(self._subqueue.stream, session_id, answer))
 
     def set_state(self, session_id: str, state: bytes | None, asker: object) -> None:
-        """Kept beside the messages, and counted with them."""
+        """Keep the state of a session beside its messages, and count it with them. An empty state is none."""
         subqueue = self._subqueue
+        state = state or None
         subqueue.queue.check_state_size(0 if state is None else len(state))
 
         def answer(old: bytes | None) -> None:

@@ -22,7 +22,7 @@ from tandem.amqp import (
     Rejected,
     TransactionalState,
 )
-from tandem.amqp.message import MessageId, Properties, encode_message
+from tandem.amqp.message import MessageId, Properties, encode_message, without_body
 from tandem.amqp.types import LONG_TYPE, STRING_TYPE, TIMESTAMP_TYPE, Array, Int, Symbol, Timestamp
 from tandem.auth import Right
 from tandem.engine.lock_table import Lock
@@ -349,8 +349,11 @@ def _peek(link: ManagementLink, request: _Request) -> None:
         payloads = cast("list[bytes]", answer)
         if not payloads:
             return _NoMessages("There is no message to browse.")
+        if omits_body:
+            payloads = [without_body(payload) for payload in payloads]
         return 200, {"messages": [{"message": payload} for payload in payloads]}
 
+    omits_body = request.body.get("omit-message-body") is True
     request.convert = convert
     link.subqueue.peek(
         request.number("from-sequence-number", 0),
