@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import uuid
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
-from tandem.amqp import Message, Modified
+from tandem.amqp import AmqpError, Message, Modified, Rejected
 from tandem.amqp.message import BodyKind, Properties, encode_message
-from tandem.amqp.types import Timestamp
+from tandem.amqp.types import (
+    LONG_TYPE,
+    UUID_TYPE,
+    Array,
+    Char,
+    Decimal128,
+    Described,
+    Int,
+    Symbol,
+    Timestamp,
+    UInt,
+    ULong,
+)
 from tests.server.test_broker import connect, make_queue, manage, running
 
 
@@ -81,3 +94,102 @@ def _states(message: Message) -> list[object]:
     states = [value for key, value in (message.message_annotations or {}).items() if key == "x-opt-message-state"]
     assert message.sections.raw(0x72).count(b"x-opt-message-state") == len(states)
     return states
+
+
+# As .NET clients write a DateTime, a TimeSpan, a Guid, a decimal and so on.
+VALUES: list[object] = [
+    Timestamp(1_767_323_045_678),
+    Described(Symbol("com.microsoft:timespan"), 36_000_000_000),
+    uuid.UUID(int=7),
+    Decimal128(bytes.fromhex("0c3e000000000000000000000000000f")),
+    Int(5),
+    ULong(5),
+    Char("c"),
+    True,
+    1.5,
+    b"bytes",
+    "text",
+    None,
+]
+SETTLEMENTS = ["abandon", "defer", "dead-letter", "dead-letter by management", "abandon by management"]
+
+
+@pytest.mark.parametrize("settlement", SETTLEMENTS)
+async def test_properties_to_modify_keep_their_types(tmp_path: Path, settlement: str) -> None:
+    names = [f"p{number}" for number in range(len(VALUES))]
+    changes: dict[object, object] = {Symbol(name): value for name, value in zip(names, VALUES, strict=True)}
+    properties = await _settled(tmp_path, settlement, changes)
+    assert_same_types({name: properties[name] for name in names}, dict(zip(names, VALUES, strict=True)))
+
+
+@pytest.mark.parametrize("settlement", ["dead-letter", "dead-letter by management"])
+@pytest.mark.parametrize("value", [value for value in VALUES if value is not None], ids=repr)
+async def test_the_reason_of_a_dead_letter_keeps_its_type(tmp_path: Path, settlement: str, value: object) -> None:
+    reason: dict[object, object] = {Symbol("DeadLetterReason"): value, Symbol("DeadLetterErrorDescription"): value}
+    properties = await _settled(tmp_path, settlement, {}, reason)
+    assert_same_types(properties, {"DeadLetterReason": value, "DeadLetterErrorDescription": value})
+
+
+async def test_a_reason_that_is_null_is_no_reason(tmp_path: Path) -> None:
+    assert await _settled(tmp_path, "dead-letter", {}, {Symbol("DeadLetterReason"): None}) == {}
+
+
+def assert_same_types(found: dict[str, object], expected: dict[str, object]) -> None:
+    assert found == expected
+    assert {name: type(value) for name, value in found.items()} == {name: type(expected[name]) for name in expected}
+
+
+async def _settled(
+    folder: Path, settlement: str, changes: dict[object, object], reason: dict[object, object] | None = None
+) -> dict[str, object]:
+    """The application properties of a message after a settlement with these."""
+    async with running(folder) as broker:
+        await make_queue(broker, "q")
+        async with await connect(broker) as client:
+            sender, receiver = await client.sender("q"), await client.receiver("q")
+            await sender.send(encode_message(data=b"x"))
+            delivery = await receiver.receive()
+            if settlement.endswith("by management"):
+                body: dict[str, object] = {
+                    "disposition-status": "abandoned" if settlement.startswith("abandon") else "suspended",
+                    "lock-tokens": Array(UUID_TYPE, [uuid.UUID(bytes_le=delivery.delivery_tag)]),
+                    "properties-to-modify": changes,
+                }
+                if reason is not None:
+                    body["deadletter-reason"] = reason["DeadLetterReason"]
+                    body["deadletter-description"] = reason["DeadLetterErrorDescription"]
+                answer = await manage(client, "q", "update-disposition", body)
+                assert answer.application_properties["statusCode"] == 200
+            elif settlement == "dead-letter":
+                error = AmqpError("com.microsoft:dead-letter", None, {**changes, **(reason or {})})
+                receiver.settle(delivery, Rejected(error))
+            else:
+                receiver.settle(delivery, Modified(True, settlement == "defer", changes))
+            source = "q/$deadletterqueue" if settlement.startswith("dead-letter") else "q"
+            return (await peeked(client, source)).application_properties or {}
+
+
+async def test_a_peeked_deferred_message_says_until_when_it_is_locked(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        await make_queue(broker, "q")
+        async with await connect(broker) as client:
+            sender, receiver = await client.sender("q"), await client.receiver("q")
+            await sender.send(encode_message(data=b"x"))
+            delivery = await receiver.receive()
+            locked = await peeked(client, "q")
+            receiver.settle(delivery, Modified(undeliverable_here=True))
+            before_ms = broker.namespace.now_ms
+            free = await peeked(client, "q")
+            body: dict[str, object] = {"sequence-numbers": Array(LONG_TYPE, [1]), "receiver-settle-mode": UInt(1)}
+            answer = await manage(client, "q", "receive-by-sequence-number", body)
+            (entry,) = answer.value["messages"]
+            held = await peeked(client, "q")
+    assert _locked_until(locked) is None
+    ended = _locked_until(free)
+    assert isinstance(ended, Timestamp)
+    assert before_ms <= ended <= broker.namespace.now_ms
+    assert _locked_until(held) == _locked_until(Message(entry["message"]))
+
+
+def _locked_until(message: Message) -> object:
+    return (message.message_annotations or {}).get("x-opt-locked-until")

@@ -18,7 +18,7 @@ from typing import Final
 
 from tandem.amqp.sections import NO_ENTRIES, Entries, locate
 from tandem.amqp.stored import Stored
-from tandem.amqp.types import Int, Short
+from tandem.amqp.types import Int, Short, Timestamp
 
 __all__ = [
     "ACTIVE",
@@ -35,6 +35,7 @@ __all__ = [
     "row_of",
 ]
 
+_LOCKED_UNTIL: Final = "x-opt-locked-until"
 STATE_ANNOTATION: Final = "x-opt-message-state"
 _STATE_KEY: Final = STATE_ANNOTATION.encode()
 
@@ -233,12 +234,15 @@ class BrokeredMessage:
         stored = self.as_delivered(stored)
         return self.locked_prefix(stored, locked_until_ms, lock_token) + stored.bare
 
-    def unlocked_payload(self) -> bytes:
-        """The message as it is browsed, or handed out for good."""
+    def unlocked_payload(self, locked_until_ms: int = 0) -> bytes:
+        """The message as it is browsed, or handed out for good; with the end of a lock, unless that is 0."""
         stored = self.stored
         assert stored is not None
         stored = self.as_delivered(stored)
+        further = self.further_annotations(stored)
+        if locked_until_ms:
+            further = Entries.with_symbol_keys({_LOCKED_UNTIL: Timestamp(locked_until_ms)}).followed_by(further)
         prefix = stored.unlocked_prefix(
-            self.delivery_count, self.visible_sequence_number, self.enqueued_time_ms, self.further_annotations(stored)
+            self.delivery_count, self.visible_sequence_number, self.enqueued_time_ms, further
         )
         return prefix + stored.bare

@@ -343,9 +343,12 @@ class SubQueue:
         self.namespace.effects.changes.append(SetState(message.row, DEFERRED, message.delivery_count, properties))
 
     def dead_letter(
-        self, lock: Lock, reason: str | None, description: str | None, properties: dict[str, object] | None = None
+        self, lock: Lock, reason: object, description: object, properties: dict[str, object] | None = None
     ) -> None:
-        """The message cannot be processed by anybody."""
+        """Move a message that nobody can process to the dead-letter queue.
+
+        Reason and description are mostly strings, and keep the type that the receiver gave them.
+        """
         self.check(lock)
         self.check_can_dead_letter()
         lock.outlet.locks.drop(lock)
@@ -432,13 +435,20 @@ class SubQueue:
                 return
             alive = [one for one in messages if one.state != ACTIVE or one.expires_at_ms > now_ms]
             visible = [one for one in alive if one.sequence_number not in self.pending]
-            self.namespace.effects.reply(asker, [one.unlocked_payload() for one in visible])
+            self.namespace.effects.reply(asker, [self._browsed_payload(one) for one in visible])
 
         self.queue.touch()
         limit = min(count, MAX_PEEK_MESSAGES)
         self.namespace.effects.queries.append(
             MessagesQuery(self.stream, after, self.tail, limit, MAX_PEEK_BYTES, session_id, False, answer)
         )
+
+    def _browsed_payload(self, message: BrokeredMessage) -> bytes:
+        """A message as it is browsed. A deferred one says until when it is locked; if nobody has it, that is over."""
+        if message.state != DEFERRED:
+            return message.unlocked_payload()
+        lock = self.lock_of(message)
+        return message.unlocked_payload(self.namespace.now_ms if lock is None else lock.locked_until_ms)
 
     def cancel_scheduled(self, sequence_numbers: list[int], asker: object) -> None:
         """All of these scheduled messages, or none, are never sent."""

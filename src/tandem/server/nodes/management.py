@@ -336,8 +336,9 @@ def _settlement(request: _Request, subqueue: SubQueue, status: str) -> Callable[
         return lambda lock: subqueue.defer(lock, properties)
     if status == "suspended":
         subqueue.check_can_dead_letter()
-        reason = request.optional_text("deadletter-reason")
-        description = request.optional_text("deadletter-description")
+        reason = request.body.get("deadletter-reason")
+        description = request.body.get("deadletter-description")
+        checked_properties({"DeadLetterReason": reason, "DeadLetterErrorDescription": description})
         return lambda lock: subqueue.dead_letter(lock, reason, description, properties)
     raise ArgumentError(
         f"disposition-status is {status!r:.80}; it must be one of completed, abandoned, defered, suspended"
