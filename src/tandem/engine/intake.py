@@ -20,6 +20,7 @@ from tandem.amqp.stored import prepare_with_ttl
 from tandem.amqp.types import Int, Timestamp
 from tandem.engine.description import QueueDescription
 from tandem.engine.message import ACTIVE, NEVER_MS, SCHEDULED, STATE_ANNOTATION, BrokeredMessage
+from tandem.engine.session_key import session_key
 from tandem.errors import (
     ArgumentOutOfRange,
     DecodeError,
@@ -193,14 +194,14 @@ def _read_properties(source: Message, draft: Draft, description: QueueDescriptio
             Scope.DELIVERY,
         )
     message_id = None if properties.message_id is None else canonical_id(properties.message_id)
-    key = draft.partition_key if draft.partition_key is not None else session_id
+    key = session_id or (draft.partition_key if draft.partition_key is not None else session_id)
     if description.requires_duplicate_detection and message_id is not None:
         draft.duplicate_key = message_id
         if description.enable_partitioning and key is not None:
             draft.duplicate_key = f"{key}\x00{message_id}"
         key = key if key is not None else message_id
     if description.enable_partitioning:
-        draft.partition_key = key
+        draft.partition_key = session_key(session_id) if session_id else key
 
 
 def canonical_id(message_id: MessageId) -> str:

@@ -23,6 +23,7 @@ from tandem.engine.intake import (
     session_id_of,
 )
 from tandem.engine.message import ACTIVE, NEVER_MS, SCHEDULED, SEQUENCE_BITS, SEQUENCE_MASK, BrokeredMessage
+from tandem.engine.session_key import session_key
 from tandem.engine.subqueue import SubQueue
 from tandem.errors import DecodeError, EntityDisabled, MessageSizeExceeded, QuotaExceeded, Scope
 from tandem.limits import MAX_HOPS, MAX_PAGE_MESSAGES, PARTITION_COUNT
@@ -289,7 +290,9 @@ class Queue:
         description = self.description
         if not description.requires_session:
             message.session_id = None
-        message.partition = self._partition(message.session_id) if description.enable_partitioning else 0
+        message.partition = 0
+        if description.enable_partitioning:
+            message.partition = self._partition(None if message.session_id is None else session_key(message.session_id))
         stored = message.stored
         if stored is None:
             return

@@ -22,6 +22,7 @@ from tandem.engine.queries import (
     NextTimesQuery,
     RowsQuery,
 )
+from tandem.engine.session_key import session_key
 from tandem.engine.sessions import Sessions
 from tandem.engine.visibility import is_delayed
 from tandem.errors import (
@@ -324,7 +325,7 @@ class SubQueue:
             self.namespace.pump_soon(self)
         elif session.is_held and self.sessions is not None:
             lock.outlet.head.add_out_of_order(message)
-            self.sessions.pump_soon(session.session_id)
+            self.sessions.pump_soon(session)
             self.namespace.pump_soon(self)
 
     def defer(self, lock: Lock, properties: dict[str, object] | None = None) -> None:
@@ -408,7 +409,7 @@ class SubQueue:
         for number in numbers:
             message = found.get(number)
             is_free = message is not None and message.state == DEFERRED and number not in outlet.locks.held
-            if not is_free or (session_id is not None and message is not None and message.session_id != session_id):
+            if not is_free or (session_id is not None and message is not None and not _is_of(message, session_id)):
                 effects.reply(asker, MessageNotFound(_NOT_FOUND))
                 return
         answers: list[tuple[Lock | None, bytes]] = []
@@ -656,3 +657,8 @@ class SubQueue:
         """The message arrives here from another row."""
         message.stream = self.stream
         self.namespace.effects.changes.append(Move(row, message, properties, shared_body_number))
+
+
+def _is_of(message: BrokeredMessage, session_id: str) -> bool:
+    """Return whether a message belongs to a session."""
+    return message.session_id is not None and session_key(message.session_id) == session_key(session_id)
