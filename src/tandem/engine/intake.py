@@ -15,7 +15,7 @@ from tandem.amqp.message import (
     with_message_id,
     with_service_decimals,
 )
-from tandem.amqp.sections import APPLICATION_PROPERTIES, DECIMAL128, MESSAGE_ANNOTATIONS, Entries
+from tandem.amqp.sections import APPLICATION_PROPERTIES, DECIMAL128, HEADER, MESSAGE_ANNOTATIONS, Entries
 from tandem.amqp.stored import prepare_with_ttl
 from tandem.amqp.types import Int, Timestamp
 from tandem.engine.description import QueueDescription
@@ -55,6 +55,8 @@ _PING: Final = b"application/vnd.ms-servicebus-ping"
 _MAX_PING_BYTES: Final = 1_024
 
 _MAX_UINT: Final = 0xFFFF_FFFF
+# Where `Sections.spans` has the end of the application properties; the start of their value is before it.
+_PROPERTIES_END: Final = 3 * (APPLICATION_PROPERTIES - HEADER) + 2
 
 _NO_SESSION_ID: Final = (
     "The SessionId was not set on a message, and it cannot be sent to the entity. Entities that have session support "
@@ -111,8 +113,9 @@ def _read(payload: bytes, description: QueueDescription, now_ms: int, nonces: No
     draft = Draft(message, False)
     if size_bytes < _MAX_PING_BYTES and _PING in payload:
         draft.is_ping = _is_ping(source)
-    start, end = source.sections.value_span(APPLICATION_PROPERTIES)
-    if start >= 0 and payload.find(DECIMAL128, start, end) >= 0:
+    spans = source.sections.spans
+    end = spans[_PROPERTIES_END]
+    if end >= 0 and payload.find(DECIMAL128, spans[_PROPERTIES_END - 1], end) >= 0:
         stored.bare = with_service_decimals(stored.bare)
     if stored.delivery_annotations.count:
         stored.delivery_annotations = stored.delivery_annotations.with_service_decimals()
