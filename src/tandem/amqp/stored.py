@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tandem.amqp.decode import decode
-from tandem.amqp.message import Header, Message, with_application_properties
+from tandem.amqp.message import Header, Message, with_application_properties, with_lifetime
 from tandem.amqp.sections import (
     DELIVERY_ANNOTATIONS,
     HEADER,
@@ -198,6 +198,14 @@ class Stored:
             first_acquirer if isinstance(first_acquirer, bool) else None,
         )
         return Stored(_header_fields(header), self.delivery_annotations, self.message_annotations, self.bare)
+
+    def with_lifetime(self, creation_time_ms: int, ttl_ms: int) -> Stored:
+        """The same with the time to live that its entity grants, and with the two times that follow from it.
+
+        Clients compute the time to live from the times if both are set, since it fits the header only up to 49 days.
+        """
+        bare = with_lifetime(self.bare, creation_time_ms, creation_time_ms + ttl_ms)
+        return self.with_time_to_live(ttl_ms).with_bare(bare)
 
     def with_annotations(self, changes: Mapping[str, object]) -> Stored:
         """The same with some message annotations set anew or, by None, taken away, and others as they were."""

@@ -178,7 +178,7 @@ class StreamChange:
         self.size_bytes = 0
         self.next_sequence_number = 0
         self.accessed_at_ms = 0
-        # Active messages by session.
+        # Active messages by session id as it was sent. The store adds up the spellings of one session.
         self.sessions: dict[str, int] = {}
 
     def add(self, message: BrokeredMessage, count: int) -> None:

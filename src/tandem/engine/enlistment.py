@@ -92,8 +92,8 @@ class StateChange(Enlistment):
         session.enlisted_count += 1
 
     @property
-    def session_id(self) -> str:
-        return self._session.session_id
+    def session_key(self) -> str:
+        return self._session.key
 
     def question(self, answered: Callable[[], None]) -> Query | None:
         def answer(old: bytes | None) -> None:

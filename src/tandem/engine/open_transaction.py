@@ -19,6 +19,7 @@ from tandem.engine.lock_table import Lock
 from tandem.engine.message import SEQUENCE_MASK, BrokeredMessage
 from tandem.engine.partition_choice import PartitionChoice
 from tandem.engine.queries import RowsQuery
+from tandem.engine.session_key import session_key
 from tandem.errors import MessageNotFound, NotAllowed, ProtocolError, Scope
 from tandem.limits import MAX_MESSAGES_PER_TRANSACTION
 
@@ -158,28 +159,30 @@ class Transaction:
         """Set the state of a session that is held. The last state of a transaction counts."""
         session = sessions.held(session_id)
         subqueue = sessions.subqueue
+        # An empty state is none.
+        state = state or None
         subqueue.queue.check_state_size(len(state or b""))
-        change = self._state_change(subqueue, session_id)
+        change = self._state_change(subqueue, session.key)
         if change is not None:
             change.state = state
             return
         partitions = self._partitions.copy()
-        partitions.join(subqueue.queue, partition_of(session_id), session_id)
+        partitions.join(subqueue.queue, partition_of(session.key), session.key)
         self._count(1)
         self._partitions = partitions
         self.enlistments.append(StateChange(sessions, session, state))
 
     def get_session_state(self, sessions: Sessions, session_id: str, asker: object) -> None:
         """Answer with the state of a session as the transaction sees it: as it has set it, or as it is."""
-        change = self._state_change(sessions.subqueue, session_id)
+        change = self._state_change(sessions.subqueue, session_key(session_id))
         if change is None:
             sessions.get_state(session_id, asker)
         else:
             sessions.subqueue.namespace.effects.reply(asker, (change.state,))
 
-    def _state_change(self, subqueue: SubQueue, session_id: str) -> StateChange | None:
+    def _state_change(self, subqueue: SubQueue, key: str) -> StateChange | None:
         for one in self.enlistments:
-            if isinstance(one, StateChange) and one.subqueue is subqueue and one.session_id == session_id:
+            if isinstance(one, StateChange) and one.subqueue is subqueue and one.session_key == key:
                 return one
         return None
 

@@ -111,6 +111,7 @@ class Outlet:
         lock = self.lock(message, consumer, now_ms)
         stored = message.stored
         assert stored is not None
+        stored = message.as_delivered(stored)
         lock.prefix = message.locked_prefix(stored, lock.locked_until_ms, lock.token)
         lock.bare = stored.bare
         # The bytes are on disk; the lock may last for minutes.

@@ -13,8 +13,17 @@ from tandem.addresses import SubQueue as SubQueueKind
 from tandem.auth.keys import AuthorizationRule
 from tandem.engine.description import QueueDescription
 from tandem.engine.effects import ForgetDuplicates, PutQueue
-from tandem.engine.intake import Draft, message_id_of, partition_of, read_transfer, scheduled_time_of, session_id_of
+from tandem.engine.intake import (
+    Draft,
+    message_id_of,
+    partition_of,
+    read_transfer,
+    schedule,
+    scheduled_time_of,
+    session_id_of,
+)
 from tandem.engine.message import ACTIVE, NEVER_MS, SCHEDULED, SEQUENCE_BITS, SEQUENCE_MASK, BrokeredMessage
+from tandem.engine.session_key import session_key
 from tandem.engine.subqueue import SubQueue
 from tandem.errors import DecodeError, EntityDisabled, MessageSizeExceeded, QuotaExceeded, Scope
 from tandem.limits import MAX_HOPS, MAX_PAGE_MESSAGES, PARTITION_COUNT
@@ -281,15 +290,16 @@ class Queue:
         description = self.description
         if not description.requires_session:
             message.session_id = None
-        message.partition = self._partition(message.session_id) if description.enable_partitioning else 0
+        message.partition = 0
+        if description.enable_partitioning:
+            message.partition = self._partition(None if message.session_id is None else session_key(message.session_id))
         stored = message.stored
         if stored is None:
             return
         due_at_ms = scheduled_time_of(stored.message_annotations)
         if due_at_ms > self.namespace.now_ms:
             # An action gave it a time that is still to come: from here on it counts.
-            message.state = SCHEDULED
-            message.due_at_ms = due_at_ms
+            schedule(message, due_at_ms)
             message.sequence_number = 0
         if description.requires_duplicate_detection:
             message_id = message_id_of(stored.bare)

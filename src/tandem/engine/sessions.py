@@ -1,4 +1,4 @@
-"""Sessions: messages with the same session id are received by one consumer at a time, in order.
+"""Sessions: messages with the same session id, in any case, are received by one consumer at a time, in order.
 
 The lock is on the session. It ends when the consumer leaves, and then its messages are as if they had never been
 handed out; or it expires, and then each message that was handed out counts as a failed delivery.
@@ -15,6 +15,7 @@ from tandem.engine.lock_table import Lock
 from tandem.engine.message import NEVER_MS, BrokeredMessage
 from tandem.engine.outlet import Outlet
 from tandem.engine.queries import ReadySessionsQuery, SessionListQuery, SessionStateQuery
+from tandem.engine.session_key import session_key
 from tandem.errors import OperationTimeout, Scope, SessionCannotBeLocked, SessionLockLost
 from tandem.limits import MAX_SESSIONS_PER_PAGE
 
@@ -30,12 +31,13 @@ _ENLISTED_MS: Final = 1_000
 
 
 class Session:
-    """A session that a consumer has accepted."""
+    """A session that a consumer has accepted, in the spelling in which it was accepted."""
 
-    __slots__ = ("consumer", "enlisted_count", "is_held", "locked_until_ms", "outlet", "session_id")
+    __slots__ = ("consumer", "enlisted_count", "is_held", "key", "locked_until_ms", "outlet", "session_id")
 
     def __init__(self, subqueue: SubQueue, session_id: str, consumer: Consumer, locked_until_ms: int) -> None:
         self.session_id = session_id
+        self.key = session_key(session_id)
         self.consumer = consumer
         self.locked_until_ms = locked_until_ms
         self.is_held = True
@@ -62,6 +64,7 @@ class Sessions:
 
     def __init__(self, subqueue: SubQueue) -> None:
         self._subqueue = subqueue
+        # By their keys, as is what is to be pumped.
         self._accepted: dict[str, Session] = {}
         self._waiters: deque[_Waiter] = deque()
         self._is_searching = False
@@ -79,7 +82,7 @@ class Sessions:
             self._waiters.append(_Waiter(consumer, deadline_ms))
             self._subqueue.wake_at(deadline_ms)
             self._search()
-        elif session_id in self._accepted:
+        elif session_key(session_id) in self._accepted:
             self._refuse(
                 consumer,
                 SessionCannotBeLocked(
@@ -92,7 +95,8 @@ class Sessions:
     def _give(self, consumer: Consumer, session_id: str) -> None:
         subqueue = self._subqueue
         locked_until_ms = subqueue.namespace.now_ms + subqueue.queue.description.lock_duration_ms
-        self._accepted[session_id] = Session(subqueue, session_id, consumer, locked_until_ms)
+        session = Session(subqueue, session_id, consumer, locked_until_ms)
+        self._accepted[session.key] = session
         subqueue.wake_at(locked_until_ms)
         subqueue.namespace.effects.notices.append(Notice(NoticeKind.SESSION_ACCEPTED, consumer))
 
@@ -118,7 +122,7 @@ class Sessions:
         for session_id in session_ids:
             if not self._waiters:
                 return
-            if session_id not in self._accepted:
+            if session_key(session_id) not in self._accepted:
                 self._give(self._waiters.popleft().consumer, session_id)
         if len(session_ids) == limit:
             # Some of them were accepted by name since the question was asked: there may be more.
@@ -128,30 +132,30 @@ class Sessions:
         """A message of a session is on disk."""
         session_id = message.session_id
         assert session_id is not None
-        session = self._accepted.get(session_id)
+        session = self._accepted.get(session_key(session_id))
         if session is not None:
             session.outlet.head.add(message)
-            self._to_pump[session_id] = None
+            self._to_pump[session.key] = None
         elif self._waiters:
             self._give(self._waiters.popleft().consumer, session_id)
 
     def pump(self) -> None:
         """Every session that something has become available in."""
-        session_ids = list(self._to_pump)
+        keys = list(self._to_pump)
         self._to_pump.clear()
-        for session_id in session_ids:
-            session = self._accepted.get(session_id)
+        for key in keys:
+            session = self._accepted.get(key)
             if session is not None:
                 session.outlet.pump()
 
-    def pump_soon(self, session_id: str) -> None:
-        self._to_pump[session_id] = None
+    def pump_soon(self, session: Session) -> None:
+        self._to_pump[session.key] = None
 
     # --- holding --------------------------------------------------------------------------------------------
 
     def find(self, session_id: str | None) -> Session | None:
         """The session, if somebody holds it."""
-        return None if session_id is None else self._accepted.get(session_id)
+        return None if session_id is None else self._accepted.get(session_key(session_id))
 
     def of_consumer(self, consumer: Consumer) -> Session | None:
         outlet = consumer.outlet
@@ -166,7 +170,7 @@ class Sessions:
 
     def held(self, session_id: str) -> Session:
         """The session, or SessionLockLost."""
-        session = self._accepted.get(session_id)
+        session = self._accepted.get(session_key(session_id))
         if session is None or session.locked_until_ms <= self._subqueue.namespace.now_ms:
             raise SessionLockLost(_SESSION_LOCK_LOST, Scope.DELIVERY)
         return session
@@ -199,7 +203,7 @@ class Sessions:
 
     def _free(self, session: Session) -> None:
         session.is_held = False
-        self._accepted.pop(session.session_id, None)
+        self._accepted.pop(session.key, None)
         session.outlet.close(session.consumer)
 
     # --- state ----------------------------------------------------------------------------------------------
@@ -209,13 +213,14 @@ class Sessions:
 
         def answer(state: bytes | None) -> None:
             if not self._subqueue.is_gone(asker):
-                self._subqueue.namespace.effects.reply(asker, (state,))
+                self._subqueue.namespace.effects.reply(asker, (state or None,))
 
         effects.queries.append(SessionStateQuery(self._subqueue.stream, session_id, answer))
 
     def set_state(self, session_id: str, state: bytes | None, asker: object) -> None:
-        """Kept beside the messages, and counted with them."""
+        """Keep the state of a session beside its messages, and count it with them. An empty state is none."""
         subqueue = self._subqueue
+        state = state or None
         subqueue.queue.check_state_size(0 if state is None else len(state))
 
         def answer(old: bytes | None) -> None:

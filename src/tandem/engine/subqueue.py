@@ -23,6 +23,7 @@ from tandem.engine.queries import (
     NextTimesQuery,
     RowsQuery,
 )
+from tandem.engine.session_key import session_key
 from tandem.engine.sessions import Sessions
 from tandem.engine.visibility import is_delayed
 from tandem.errors import (
@@ -325,7 +326,7 @@ class SubQueue:
             self.namespace.pump_soon(self)
         elif session.is_held and self.sessions is not None:
             lock.outlet.head.add_out_of_order(message)
-            self.sessions.pump_soon(session.session_id)
+            self.sessions.pump_soon(session)
             self.namespace.pump_soon(self)
 
     def defer(self, lock: Lock, properties: dict[str, object] | None = None) -> None:
@@ -344,9 +345,12 @@ class SubQueue:
         self.namespace.effects.changes.append(SetState(message.row, DEFERRED, message.delivery_count, properties))
 
     def dead_letter(
-        self, lock: Lock, reason: str | None, description: str | None, properties: dict[str, object] | None = None
+        self, lock: Lock, reason: object, description: object, properties: dict[str, object] | None = None
     ) -> None:
-        """The message cannot be processed by anybody."""
+        """Move a message that nobody can process to the dead-letter queue.
+
+        Reason and description are mostly strings, and keep the type that the receiver gave them.
+        """
         self.check(lock)
         self.check_can_dead_letter()
         lock.outlet.locks.drop(lock)
@@ -409,7 +413,7 @@ class SubQueue:
         for number in numbers:
             message = found.get(number)
             is_free = message is not None and message.state == DEFERRED and number not in outlet.locks.held
-            if not is_free or (session_id is not None and message is not None and message.session_id != session_id):
+            if not is_free or (session_id is not None and message is not None and not _is_of(message, session_id)):
                 effects.reply(asker, MessageNotFound(_NOT_FOUND))
                 return
         answers: list[tuple[Lock | None, bytes]] = []
@@ -436,13 +440,20 @@ class SubQueue:
                 return
             alive = [one for one in messages if one.state != ACTIVE or one.expires_at_ms > now_ms]
             visible = [one for one in alive if one.sequence_number not in self.pending]
-            self.namespace.effects.reply(asker, [one.unlocked_payload() for one in visible])
+            self.namespace.effects.reply(asker, [self._browsed_payload(one) for one in visible])
 
         self.queue.touch()
         limit = min(count, MAX_PEEK_MESSAGES)
         self.namespace.effects.queries.append(
             MessagesQuery(self.stream, after, self.tail, limit, MAX_PEEK_BYTES, session_id, False, answer)
         )
+
+    def _browsed_payload(self, message: BrokeredMessage) -> bytes:
+        """A message as it is browsed. A deferred one says until when it is locked; if nobody has it, that is over."""
+        if message.state != DEFERRED:
+            return message.unlocked_payload()
+        lock = self.lock_of(message)
+        return message.unlocked_payload(self.namespace.now_ms if lock is None else lock.locked_until_ms)
 
     def cancel_scheduled(self, sequence_numbers: list[int], asker: object) -> None:
         """All of these scheduled messages, or none, are never sent."""
@@ -646,3 +657,8 @@ class SubQueue:
         """The message arrives here from another row."""
         message.stream = self.stream
         self.namespace.effects.changes.append(Move(row, message, properties, shared_body_number))
+
+
+def _is_of(message: BrokeredMessage, session_id: str) -> bool:
+    """Return whether a message belongs to a session."""
+    return message.session_id is not None and session_key(message.session_id) == session_key(session_id)

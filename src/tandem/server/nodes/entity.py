@@ -320,8 +320,8 @@ class Egress:
         if isinstance(state, Rejected):
             subqueue.check_can_dead_letter()
             info = checked_properties(None if state.error is None else state.error.info) or {}
-            reason = _text(info.pop("DeadLetterReason", None))
-            description = _text(info.pop("DeadLetterErrorDescription", None))
+            reason = info.pop("DeadLetterReason", None)
+            description = info.pop("DeadLetterErrorDescription", None)
             return lambda lock: subqueue.dead_letter(lock, reason, description, info)
         return subqueue.release
 
@@ -537,10 +537,6 @@ def _number_property(event: LinkAttached, name: str, default: int) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return int(value)
     raise ArgumentError(f"attach.properties.{name} must be a number of milliseconds, got {value!r:.80}", Scope.LINK)
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
 
 
 def checked_properties(changes: object) -> dict[str, object] | None:

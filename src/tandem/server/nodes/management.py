@@ -26,7 +26,7 @@ from tandem.amqp import (
     Rejected,
     TransactionalState,
 )
-from tandem.amqp.message import MessageId, Properties, encode_message
+from tandem.amqp.message import MessageId, Properties, encode_message, without_body
 from tandem.amqp.types import LONG_TYPE, STRING_TYPE, TIMESTAMP_TYPE, Array, Int, Symbol, Timestamp
 from tandem.auth import Right
 from tandem.engine.lock_table import Lock
@@ -354,8 +354,9 @@ def _settlement(request: _Request, subqueue: SubQueue, status: str) -> Callable[
         return lambda lock: subqueue.defer(lock, properties)
     if status == "suspended":
         subqueue.check_can_dead_letter()
-        reason = request.optional_text("deadletter-reason")
-        description = request.optional_text("deadletter-description")
+        reason = request.body.get("deadletter-reason")
+        description = request.body.get("deadletter-description")
+        checked_properties({"DeadLetterReason": reason, "DeadLetterErrorDescription": description})
         return lambda lock: subqueue.dead_letter(lock, reason, description, properties)
     raise ArgumentError(
         f"disposition-status is {status!r:.80}; it must be one of completed, abandoned, defered, suspended"
@@ -367,8 +368,11 @@ def _peek(link: ManagementLink, request: _Request) -> None:
         payloads = cast("list[bytes]", answer)
         if not payloads:
             return _NoMessages("There is no message to browse.")
+        if omits_body:
+            payloads = [without_body(payload) for payload in payloads]
         return 200, {"messages": [{"message": payload} for payload in payloads]}
 
+    omits_body = request.body.get("omit-message-body") is True
     request.convert = convert
     link.subqueue.peek(
         request.number("from-sequence-number", 0),
