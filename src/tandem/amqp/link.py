@@ -322,14 +322,16 @@ class ReceiverLink(Link):
     def settle(
         self, delivery: IncomingDelivery, state: DeliveryState | None = ACCEPTED, *, is_settled: bool = True
     ) -> None:
-        """Tell the sender the outcome. With `is_settled` false we wait for the sender to settle (mode second).
+        """Send the outcome. With `is_settled` false, wait for the sender to settle (mode second).
 
-        Nothing happens if the delivery is settled already or its link is gone: nobody is left to be told.
+        Nothing happens if the delivery is settled already or its link is gone: no peer is left to read it.
         """
         session = self.session
         delivery_id = delivery.delivery_id
         # By identity: once the sender has settled it, it may use the id for another delivery.
         if delivery.link is not self or session.incoming_unsettled.get(delivery_id) is not delivery:
+            if session.shared_ids.undecided_count:
+                self._settle_shared(delivery, state)
             return
         if state is not None and state is not ACCEPTED and state is not RELEASED:
             session.require_room_for(state)
@@ -340,6 +342,20 @@ class ReceiverLink(Link):
             del session.incoming_unsettled[delivery_id]
             delivery.is_settled = True
         session.dispose(session.receiver_dispositions, delivery_id, state, is_settled)
+
+    def _settle_shared(self, delivery: IncomingDelivery, state: DeliveryState | None) -> None:
+        """Decide a delivery that shares its id. The last one to be decided settles them all, in mode second too."""
+        session = self.session
+        if delivery.link is not self or not session.shared_ids.has_undecided(delivery):
+            return
+        if state is not None:
+            session.require_room_for(state)
+        session.connection.undecided_bytes -= delivery.undecided_bytes
+        delivery.undecided_bytes = 0
+        delivery.is_settled = True
+        shared = session.shared_ids.decide(delivery, state)
+        if shared is not None:
+            session.dispose(session.receiver_dispositions, shared.delivery_id, shared.outcome, True)
 
     def on_accept(self, reply: Attach) -> None:
         self._learn_limit(reply)
@@ -408,15 +424,34 @@ class ReceiverLink(Link):
             )
 
     def _remember(self, delivery: IncomingDelivery) -> None:
+        session = self.session
         delivery_id = delivery.delivery_id
-        unsettled = self.session.incoming_unsettled
-        # Judged here and not when the first transfer came: another link may have used the id since.
-        if delivery_id in unsettled:
-            raise InvalidField(f"transfer.delivery-id {delivery_id} is in use by an unsettled delivery", Scope.SESSION)
-        unsettled[delivery_id] = delivery
-        self.unsettled.add(delivery_id)
+        unsettled = session.incoming_unsettled
+        shared_ids = session.shared_ids
+        # Checked here and not with the first transfer: another link may have used the id since.
+        if delivery_id in unsettled or (shared_ids.undecided_count and delivery_id in shared_ids):
+            self._share_id(delivery)
+        else:
+            unsettled[delivery_id] = delivery
+            self.unsettled.add(delivery_id)
         delivery.undecided_bytes = len(delivery.payload)
-        self.session.connection.undecided_bytes += delivery.undecided_bytes
+        session.connection.undecided_bytes += delivery.undecided_bytes
+
+    def _share_id(self, delivery: IncomingDelivery) -> None:
+        """Keep a delivery whose id is in use, and move the earlier one that has the id beside it."""
+        session = self.session
+        count = session.shared_ids.undecided_count
+        if count >= session.max_unsettled:
+            raise ResourceLimitExceeded(
+                f"{count} unsettled deliveries of the session share their delivery-ids with others, "
+                f"the limit is {session.max_unsettled}",
+                Scope.SESSION,
+            )
+        earlier = session.incoming_unsettled.pop(delivery.delivery_id, None)
+        if earlier is not None:
+            earlier.link.unsettled.remove(delivery.delivery_id)
+            session.shared_ids.add(earlier)
+        session.shared_ids.add(delivery)
 
     def _continue(self, partial: _Partial, transfer: Transfer, payload: bytes, events: list[Event]) -> None:
         """Add one frame to a delivery of several."""
@@ -499,3 +534,8 @@ class ReceiverLink(Link):
         for delivery_id in self.unsettled:
             session.connection.undecided_bytes -= session.incoming_unsettled.pop(delivery_id).undecided_bytes
         self.unsettled.clear()
+        forgotten, answerable = session.shared_ids.forget_link(self)
+        for delivery in forgotten:
+            session.connection.undecided_bytes -= delivery.undecided_bytes
+        for shared in answerable:
+            session.dispose(session.receiver_dispositions, shared.delivery_id, shared.outcome, True)
