@@ -48,7 +48,7 @@ NO_HANDLE: Final = -1
 class Link:
     """What both directions have in common."""
 
-    __slots__ = ("attach", "context", "handle", "name", "remote_handle", "role", "session", "state")
+    __slots__ = ("attach", "context", "handle", "name", "owes_flow", "remote_handle", "role", "session", "state")
 
     def __init__(self, session: Session, name: str, handle: int, role: bool) -> None:
         self.session = session
@@ -60,6 +60,8 @@ class Link:
         self.state = LinkState.DETACHED
         # The peer's attach, once it has come.
         self.attach: Attach | None = None
+        # The peer asked for a flow before its attach was answered.
+        self.owes_flow = False
         # Whatever the application wants to find again on the link's events.
         self.context: object = None
 
@@ -117,6 +119,9 @@ class Link:
         self.session.write(reply)
         self.step(LinkInput.SEND_ATTACH)
         self.on_accept(reply)
+        if self.owes_flow:
+            self.owes_flow = False
+            self.write_flow()
 
     def _require_unanswered(self) -> None:
         if self.state is not LinkState.ATTACH_RCVD:
@@ -162,6 +167,17 @@ class Link:
 
     def on_flow(self, flow: Flow, events: list[Event]) -> None:
         raise NotImplementedError
+
+    def write_flow(self) -> None:
+        """Write a flow with our state of the link."""
+        raise NotImplementedError
+
+    def echo_flow(self) -> None:
+        """Answer a flow that asks for one, now or right behind the answer to its attach."""
+        if self.state is ATTACHED:
+            self.write_flow()
+        else:
+            self.owes_flow = True
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, handle={self.handle}, {self.state.value})"
@@ -247,15 +263,16 @@ class SenderLink(Link):
             self.write_flow()
 
     def write_flow(self) -> None:
-        """Tell the receiver where we stand."""
+        """Write a flow with our count, credit and what is available."""
         self.require_attached("write a flow")
         state = self.flow_state
         self.session.send_flow(self, state.delivery_count, state.credit, self.available, state.is_draining)
 
     def on_flow(self, flow: Flow, events: list[Event]) -> None:
+        """Take the receiver's credit. It counts even before its attach is answered: SDKs write both at once."""
         self.flow_state.on_flow(flow.delivery_count, flow.link_credit, flow.drain)
-        if flow.echo and self.state is ATTACHED:
-            self.write_flow()
+        if flow.echo:
+            self.echo_flow()
         events.append(CreditReceived(self))
 
     def forget_deliveries(self) -> None:
@@ -314,7 +331,7 @@ class ReceiverLink(Link):
         self.write_flow()
 
     def write_flow(self) -> None:
-        """Tell the sender where we stand."""
+        """Write a flow with our count and credit."""
         self.require_attached("write a flow")
         state = self.flow_state
         self.session.write_flow(self.handle, state.delivery_count, state.credit, 0, state.is_draining)
@@ -373,8 +390,8 @@ class ReceiverLink(Link):
     def on_flow(self, flow: Flow, events: list[Event]) -> None:
         if self.flow_state.on_flow(flow.delivery_count):
             events.append(CreditDrained(self))
-        if flow.echo and self.state is ATTACHED:
-            self.write_flow()
+        if flow.echo:
+            self.echo_flow()
 
     def on_transfer(self, transfer: Transfer, payload: bytes, events: list[Event]) -> None:
         """One frame of a delivery; most deliveries have just one, and those never touch `partial`."""

@@ -238,10 +238,11 @@ class Egress:
     # --- from the client ------------------------------------------------------------------------------------
 
     def on_credit(self) -> None:
+        """Pass the link's credit on to the engine. Credit that comes before the attach is answered waits for that."""
         consumer = self.consumer
         outlet = consumer.outlet
-        if outlet is not None and consumer.is_open:
-            link = self.link
+        link = self.link
+        if outlet is not None and consumer.is_open and link.is_attached:
             faults = self.peer.services.faults
             if faults is not None and self._is_starved(faults):
                 return
@@ -481,6 +482,7 @@ class Egress:
         reply.source = _with_filter(asked, {Symbol(_SESSION_FILTER): value})
         reply.properties = {Symbol(_LOCKED_UNTIL): _TICKS_OF_1970 + session.locked_until_ms * 10_000}
         link.accept(reply)
+        self.on_credit()
 
 
 def _operation_of(state: DeliveryState | None) -> str:
