@@ -101,6 +101,10 @@ class Ingress(Acknowledging):
         link.accept(reply)
         link.grant(_CREDIT)
 
+    @property
+    def is_entity_deleted(self) -> bool:
+        return self._queue.is_dropped
+
     def on_delivery(self, delivery: IncomingDelivery) -> None:
         queue = self._queue
         try:
@@ -156,7 +160,7 @@ class Ingress(Acknowledging):
         """Take a delivery without acknowledging it."""
         queue = self._queue
         if queue.is_dropped:
-            # Also if another was made under its name: what this one took would never be seen again.
+            # Even if another has its name by now: nobody could receive what this one takes.
             raise NotFound(f"The messaging entity '{queue.name}' could not be found. It was deleted.")
         drafts = queue.read(delivery.payload, delivery.message_format)
         if self._destination is not None:

@@ -270,10 +270,10 @@ class ManagementLink:
             admission.check_management(self.subqueue.queue.name, now_ms)
 
     def _operate(self, request: _Request, operation: Callable[[ManagementLink, _Request], None]) -> None:
-        queue = self.subqueue.queue
-        if queue.is_dropped:
-            # Also if another was made under its name: what this one took would never be seen again.
-            raise NotFound(f"The messaging entity '{queue.name}' could not be found. It was deleted.")
+        if self.subqueue.queue.is_dropped:
+            # A request is about the entity that has the name now, or about none.
+            self.subqueue = subqueue = self.subqueue.namespace.resolve(self.address)
+            self.meter = LinkMeter(self.peer, subqueue.path, subqueue.queue.description.kind)
         operation(self, request)
 
     def respond(self, request: _Request, properties: dict[str, object], body: Body) -> None:
