@@ -40,7 +40,7 @@ async def delete(broker: Broker, name: str) -> None:
         await broker.perform(lambda namespace: namespace.delete(namespace.get(name)))
 
 
-async def peek(requests: Sender, responses: Receiver) -> tuple[object, list[object]]:
+async def peek(requests: Sender, responses: Receiver) -> tuple[object, list[bytes | None]]:
     """Return the status, and what the messages hold."""
     assert await requests.send(PEEK) is ACCEPTED
     answer = Message((await responses.receive()).payload)
