@@ -216,8 +216,17 @@ class BrokeredMessage:
         assert stored is not None
         return self.locked_prefix(stored, locked_until_ms, lock_token) + stored.bare
 
+    def handed_out_payload(self) -> bytes:
+        """Return the message as it is delivered to a receiver that has it deleted at once."""
+        stored = self.stored
+        assert stored is not None
+        prefix = stored.handed_out_prefix(
+            self.delivery_count, self.visible_sequence_number, self.enqueued_time_ms, self.further_annotations()
+        )
+        return prefix + stored.bare
+
     def unlocked_payload(self) -> bytes:
-        """The message as it is browsed, or handed out for good."""
+        """Return the message as it is browsed, or received by its number and deleted."""
         stored = self.stored
         assert stored is not None
         prefix = stored.unlocked_prefix(

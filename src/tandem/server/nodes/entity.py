@@ -413,7 +413,8 @@ class Egress:
         consumer.unsent_count -= 1
         link = self.link
         if link.is_attached and link.credit > 0:
-            link.send(message.payload, message.tag, is_settled=True)
+            # Without a lock there is no token, so the tag is empty, as the service has it.
+            link.send(message.payload, b"", is_settled=True)
             self._count(message.message)
             if link.credit <= 0:
                 self._stop_asking()
