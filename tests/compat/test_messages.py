@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from azure.servicebus import ServiceBusMessage, ServiceBusReceivedMessage
+from azure.servicebus import ServiceBusMessage, ServiceBusReceivedMessage, ServiceBusReceiveMode
 from azure.servicebus.amqp import AmqpAnnotatedMessage, AmqpMessageBodyType, AmqpMessageHeader, AmqpMessageProperties
 
 from tests.compat.sdk import AT_ONCE, Bus, take_one
@@ -149,6 +149,14 @@ def test_a_delivery_carries_its_lock_token_in_both_places(bus: Bus) -> None:
         assert annotations is not None
         # The SDK takes it from the delivery tag.
         assert annotations[b"x-opt-lock-token"] == message.lock_token
+
+
+def test_a_message_that_is_received_and_deleted_has_an_empty_map_of_delivery_annotations(bus: Bus) -> None:
+    """As the live tests of the SDK expect."""
+    queue = bus.queue()
+    queue.send("x")
+    with queue.receiver(receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE) as receiver:
+        assert take_one(receiver).raw_amqp_message.delivery_annotations == {}
 
 
 def test_a_peeked_message_is_as_complete_as_a_received_one(bus: Bus) -> None:

@@ -97,6 +97,25 @@ def data_of(delivery: IncomingDelivery) -> bytes | None:
     return Message(delivery.payload).data
 
 
+# --- receive-and-delete -----------------------------------------------------------------------------------------------
+
+
+@mission("M2")
+async def test_what_is_received_and_deleted_comes_with_an_empty_tag_and_no_delivery_annotations(tmp_path: Path) -> None:
+    """As the service writes it: SDKs take a tag for a lock token, and there is no lock."""
+    async with running(tmp_path) as broker:
+        await make_queue(broker, "queue")
+        async with await connect(broker) as client:
+            sender = await client.sender("queue")
+            await sender.send(encode_message(data=b"x"))
+            await sender.send(encode_message(delivery_annotations={"x-opt-of-mine": 1}, data=b"x"))
+            receiver = await client.receiver("queue", is_settled=True)
+            deliveries = [await receiver.receive() for _ in range(2)]
+    assert [delivery.delivery_tag for delivery in deliveries] == [b"", b""]
+    annotations = [Message(delivery.payload).delivery_annotations for delivery in deliveries]
+    assert annotations == [{}, {Symbol("x-opt-of-mine"): 1}]
+
+
 # --- transactions ---------------------------------------------------------------------------------------------------
 
 

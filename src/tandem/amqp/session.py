@@ -33,6 +33,7 @@ from tandem.amqp.performatives import (
     Performative,
     Transfer,
 )
+from tandem.amqp.shared_ids import SharedIds
 from tandem.amqp.states import SESSION_TABLE, LinkInput, LinkState, SessionInput, SessionState
 from tandem.amqp.terminus import Coordinator, Source, Target
 from tandem.amqp.types import Symbol
@@ -87,6 +88,7 @@ class Session:
         "receiver_dispositions",
         "remote_channel",
         "sender_dispositions",
+        "shared_ids",
         "state",
     )
 
@@ -103,7 +105,9 @@ class Session:
         self.links: dict[int, Link] = {}
         self.links_by_remote_handle: dict[int, Link] = {}
         self.max_unsettled = connection.settings.max_unsettled
+        # By delivery-id, as long as one delivery has it; ids of several are among `shared_ids`.
         self.incoming_unsettled: dict[int, IncomingDelivery] = {}
+        self.shared_ids = SharedIds()
         self.outgoing_unsettled: dict[int, OutgoingDelivery] = {}
         self.pending: deque[Pending] = deque()
         self.sender_dispositions = DispositionBatch(channel, SENDER)
@@ -178,6 +182,9 @@ class Session:
         self._forget_links()
 
     def _forget_links(self) -> None:
+        # First of all: a link that is forgotten may leave an answer to others, and nobody is left to read it.
+        for delivery in self.shared_ids.take_all():
+            self.connection.undecided_bytes -= delivery.undecided_bytes
         for link in self.links.values():
             link.state = LinkState.DETACHED
             link.forget_deliveries()
@@ -448,15 +455,19 @@ class Session:
         """The sender's word on what it sent us. The same as above on other types: a shared form would lose them, and
         with them the native code for what happens once per message."""
         unsettled = self.incoming_unsettled
-        event: SettlementReceived | None = None
+        named: list[IncomingDelivery] = []
         for delivery_id in _named(first, last, unsettled):
             delivery = unsettled.pop(delivery_id, None) if disposition.settled else unsettled.get(delivery_id)
-            if delivery is None:
-                continue
+            if delivery is not None:
+                named.append(delivery)
+        if self.shared_ids.undecided_count:
+            named += self.shared_ids.named(first, last, disposition.settled)
+        event: SettlementReceived | None = None
+        for delivery in named:
             if disposition.state is not None:
                 delivery.state = disposition.state
             if disposition.settled:
-                delivery.link.unsettled.discard(delivery_id)
+                delivery.link.unsettled.discard(delivery.delivery_id)
                 self.connection.undecided_bytes -= delivery.undecided_bytes
                 delivery.is_settled = True
             if event is None or event.link is not delivery.link:

@@ -219,13 +219,12 @@ class Notice:
 class HandedOut:
     """A message that was received and deleted in one step."""
 
-    __slots__ = ("consumer", "message", "payload", "tag")
+    __slots__ = ("consumer", "message", "payload")
 
-    def __init__(self, consumer: Consumer, message: BrokeredMessage, payload: bytes, tag: bytes) -> None:
+    def __init__(self, consumer: Consumer, message: BrokeredMessage, payload: bytes) -> None:
         self.consumer = consumer
         self.message = message
         self.payload = payload
-        self.tag = tag
 
 
 class Effects:

@@ -234,8 +234,19 @@ class BrokeredMessage:
         stored = self.as_delivered(stored)
         return self.locked_prefix(stored, locked_until_ms, lock_token) + stored.bare
 
+    def handed_out_payload(self) -> bytes:
+        """Return the message as it is delivered to a receiver that has it deleted at once."""
+        stored = self.stored
+        assert stored is not None
+        stored = self.as_delivered(stored)
+        prefix = stored.handed_out_prefix(
+            self.delivery_count, self.visible_sequence_number, self.enqueued_time_ms, self.further_annotations(stored)
+        )
+        return prefix + stored.bare
+
     def unlocked_payload(self, locked_until_ms: int = 0) -> bytes:
-        """The message as it is browsed, or handed out for good; with the end of a lock, unless that is 0."""
+        """Return the message as it is browsed, or received by its number and deleted; with the end of a lock unless
+        that is 0."""
         stored = self.stored
         assert stored is not None
         stored = self.as_delivered(stored)

@@ -117,6 +117,11 @@ class Namespace:
     def pump_soon(self, subqueue: SubQueue) -> None:
         self._to_pump[subqueue] = None
 
+    @property
+    def has_to_settle(self) -> bool:
+        """Messages have become available since the last turn was settled."""
+        return bool(self._to_pump)
+
     def settle_turn(self) -> None:
         while self.hubs.settle_turn() or self._to_pump:
             subqueues = list(self._to_pump)

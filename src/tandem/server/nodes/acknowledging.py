@@ -57,6 +57,11 @@ class Acknowledging:
         """Take a delivery without acknowledging it; raise what it would be refused with."""
         raise NotImplementedError
 
+    @property
+    def is_entity_deleted(self) -> bool:
+        """The entity of this link is deleted, whether or not another has its name by now."""
+        raise NotImplementedError
+
     def meets_fault(self, delivery: IncomingDelivery) -> bool:
         """Return whether a fault withholds the answer to the delivery, for good or for a while."""
         if delivery is self._resumed:
@@ -125,13 +130,20 @@ class Acknowledging:
         self.peer.endpoint.flush_soon()
 
     def refuse(self, delivery: IncomingDelivery, error: ProtocolError) -> None:
+        """Reject a delivery. If the entity is deleted the link ends too: attaching again finds the entity that has
+        the name by then, while this link would refuse for ever."""
         state = delivery.state
         if isinstance(state, TransactionalState):
             # Java takes every outcome of a send in a transaction for a success: its commit must not succeed.
             self._namespace.transactions.fail(state.txn_id, self.peer, error)
-        self.link.settle(delivery, Rejected(self.peer.tracker.sign(error, self._entity)))
+        signed = self.peer.tracker.sign(error, self._entity)
+        self.link.settle(delivery, Rejected(signed))
         self.meter.refused(SEND, error, len(delivery.payload))
-        self.top_up()
+        if self.is_entity_deleted:
+            self.link.detach(signed)
+            self.peer.forget(self.link)
+        else:
+            self.top_up()
 
     def top_up(self) -> None:
         room = self._credit - self._in_flight

@@ -101,6 +101,10 @@ class Ingress(Acknowledging):
         link.accept(reply)
         link.grant(_CREDIT)
 
+    @property
+    def is_entity_deleted(self) -> bool:
+        return self._queue.is_dropped
+
     def on_delivery(self, delivery: IncomingDelivery) -> None:
         queue = self._queue
         try:
@@ -156,7 +160,7 @@ class Ingress(Acknowledging):
         """Take a delivery without acknowledging it."""
         queue = self._queue
         if queue.is_dropped:
-            # Also if another was made under its name: what this one took would never be seen again.
+            # Even if another has its name by now: nobody could receive what this one takes.
             raise NotFound(f"The messaging entity '{queue.name}' could not be found. It was deleted.")
         drafts = queue.read(delivery.payload, delivery.message_format)
         if self._destination is not None:
@@ -239,10 +243,11 @@ class Egress:
     # --- from the client ------------------------------------------------------------------------------------
 
     def on_credit(self) -> None:
+        """Pass the link's credit on to the engine. Credit that comes before the attach is answered waits for that."""
         consumer = self.consumer
         outlet = consumer.outlet
-        if outlet is not None and consumer.is_open:
-            link = self.link
+        link = self.link
+        if outlet is not None and consumer.is_open and link.is_attached:
             faults = self.peer.services.faults
             if faults is not None and self._is_starved(faults):
                 return
@@ -416,7 +421,8 @@ class Egress:
         consumer.unsent_count -= 1
         link = self.link
         if link.is_attached and link.credit > 0:
-            link.send(message.payload, message.tag, is_settled=True)
+            # Without a lock there is no token, so the tag is empty, as the service has it.
+            link.send(message.payload, b"", is_settled=True)
             self._count(message.message)
             if link.credit <= 0:
                 self._stop_asking()
@@ -489,6 +495,7 @@ class Egress:
         reply.source = _with_filter(asked, {Symbol(_SESSION_FILTER): value})
         reply.properties = {Symbol(_LOCKED_UNTIL): _TICKS_OF_1970 + session.locked_until_ms * 10_000}
         link.accept(reply)
+        self.on_credit()
 
 
 def _operation_of(state: DeliveryState | None) -> str:

@@ -106,6 +106,10 @@ class EventIngress(Acknowledging):
         properties[Symbol(PRODUCER_EPOCH)] = Short(mark.epoch)
         properties[Symbol(PRODUCER_NUMBER)] = Int(mark.sequence_number)
 
+    @property
+    def is_entity_deleted(self) -> bool:
+        return self._hub.is_dropped
+
     def on_delivery(self, delivery: IncomingDelivery) -> None:
         try:
             services = self.peer.services

@@ -278,13 +278,13 @@ class ManagementLink:
             admission.check_management(self.subqueue.queue.name, now_ms)
 
     def _operate(self, request: _Request, part: _Part, operation: _Operation) -> None:
-        queue = self.subqueue.queue
-        if queue.is_dropped:
-            # Also if another was made under its name: what this one took would never be seen again.
-            raise NotFound(f"The messaging entity '{queue.name}' could not be found. It was deleted.")
+        if self.subqueue.queue.is_dropped:
+            # A request is about the entity that has the name now, or about none.
+            self.subqueue = subqueue = self.subqueue.namespace.resolve(self.address)
+            self.meter = LinkMeter(self.peer, subqueue.path, subqueue.queue.description.kind)
         if request.state is not None:
             # Only now: a fault may have held the request up for longer than its transaction was open.
-            transaction = queue.namespace.transactions.find(request.state.txn_id, self.peer)
+            transaction = self.subqueue.namespace.transactions.find(request.state.txn_id, self.peer)
             if part is _Part.REFUSES:
                 raise NotAllowed(
                     f"{request.properties.get('operation')} cannot be part of a transaction, and nothing was done. Do "
