@@ -25,7 +25,7 @@ from tandem.server.hosted_namespace import HostedNamespace
 __all__ = ["Reloader", "apply_configuration", "with_default_name"]
 
 # Settings that a broker has for life.
-_FIXED: Final = ("host", "port", "http_port", "tls", "credits_per_second", "health")
+_FIXED: Final = ("host", "port", "http_port", "listen", "tls", "credits_per_second", "health")
 
 
 async def apply_configuration(broker: Broker, configuration: Configuration, *, updates: bool) -> list[str]:

@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
-from tandem.connection_pairs import bracketed
 from tandem.errors import BrokerStalled, ConfigurationError, StoreFailed
-from tandem.hosts import DEFAULT_NAMESPACE
-from tandem.management.connection_string import MAX_PORT
+from tandem.hosts import DEFAULT_NAMESPACE, MAX_PORT
 from tandem.server.keys import DEFAULT_DATA_DIR
+from tandem.server.listen_address import LISTEN_SYNTAX, ListenAddress, parse_listen_address
 
 if TYPE_CHECKING:
     from tandem.config import Configuration
@@ -81,6 +80,14 @@ HttpPort = Annotated[
         envvar="EMULATOR_HTTP_PORT",
     ),
 ]
+Listen = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--listen",
+        metavar=LISTEN_SYNTAX,
+        help="A further address, which speaks the same; tls:// for TLS only. Repeatable.",
+    ),
+]
 ConfigFile = Annotated[
     Path | None,
     typer.Option(
@@ -115,6 +122,7 @@ def serve(
     host: Host = None,
     port: Port = None,
     http_port: HttpPort = None,
+    listen: Listen = None,
     config: ConfigFile = None,
     dev: IsDev = False,
     tls: Tls = None,
@@ -125,8 +133,12 @@ def serve(
 ) -> None:
     """Run the broker until SIGTERM or Ctrl-C.
 
-    Both ports speak AMQP, TLS, HTTP and WebSocket. One line on the standard output says when and where it serves:
-    `ready amqp://HOST:PORT http://HOST:PORT`. An option given here wins over the same setting of the configuration.
+    Each port speaks AMQP, TLS, HTTP and WebSocket. One line on the standard output says when and where it serves:
+    `ready amqp://HOST:PORT http://HOST:PORT`, and behind these the addresses of --listen. An option given here wins
+    over the same setting of the configuration.
+
+    --listen adds to --port and --http-port. Without a host it means that of --host; an address that covers one of
+    those two ports, such as 0.0.0.0:5672, takes its place.
 
     SIGHUP reads the configuration again: what is missing is created, settings that the file has changed are updated,
     nothing is deleted, and a file with a mistake changes nothing.
@@ -139,6 +151,8 @@ def serve(
       tandem serve --dev
       tandem serve --data-dir /var/lib/tandem --host 0.0.0.0 --config orders.toml
       tandem serve --dev --config Config.json --port 0 --http-port 0
+      tandem serve --dev --listen 5671 --listen 443
+      tandem serve --listen tls://0.0.0.0:5671 --listen tls://0.0.0.0:443
     """
     from tandem.config import Configuration, read_configuration, require_namespace_name
     from tandem.driver import run
@@ -155,13 +169,15 @@ def serve(
     further = tuple(one.name for one in configuration.further if one.name is not None)
     if default.lower() in {name.lower() for name in further}:
         raise ConfigurationError(f"--namespace is {default!r}, which is another one of the configuration's namespaces")
+    chosen_host = _first(host, configuration.host, DEFAULT_HOST)
     settings = BrokerSettings(
         data_dir=data_dir,
         namespace=default,
         further_namespaces=further,
-        host=_first(host, configuration.host, DEFAULT_HOST),
+        host=chosen_host,
         port=_first(port, configuration.port, DEFAULT_PORT),
         http_port=_first(http_port, configuration.http_port, DEFAULT_HTTP_PORT),
+        listen=_listen_addresses(listen or [], configuration, chosen_host),
         is_dev=dev,
         tls=_first(tls, configuration.tls, "auto"),
         credits_per_second=configuration.credits_per_second,
@@ -172,6 +188,11 @@ def serve(
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
     run(_serve(settings, config, configuration))
+
+
+def _listen_addresses(given: list[str], configuration: Configuration, host: str) -> tuple[ListenAddress, ...]:
+    setting, texts = ("--listen", given) if given else ("listen", configuration.listen or [])
+    return tuple(parse_listen_address(text, host, setting) for text in texts)
 
 
 def _first(given: Value | None, configured: Value | None, default: Value) -> Value:
@@ -192,8 +213,7 @@ async def _serve(settings: BrokerSettings, path: Path | None, configuration: Con
         await apply_configuration(broker, with_default_name(configuration, settings.namespace), updates=False)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloader.reload)
         if not stopping.done():
-            host = bracketed(settings.host)
-            print(f"ready amqp://{host}:{broker.port} http://{host}:{broker.http_port}", flush=True)
+            print("ready", *broker.addresses, flush=True)
         await stopping
         await reloader.stop()
     finally:

@@ -61,6 +61,8 @@ class Configuration:
     host: str | None = None
     port: int | None = None
     http_port: int | None = None
+    # Further addresses to listen on, as --listen takes them.
+    listen: list[str] | None = None
     tls: str | None = None
     credits_per_second: int | None = None
     # The limits of [health] that it sets, by name; 0 is off.

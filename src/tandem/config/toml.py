@@ -3,6 +3,7 @@
 namespace = "sbemulatorns"
 port = 5672
 http_port = 5300
+listen = ["5671", "tls://0.0.0.0:443"]
 
 [[queues]]
 name = "orders"
@@ -62,11 +63,13 @@ from tandem.engine.description import QueueDescription
 from tandem.engine.hubs.description import EventHubDescription
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic_description import TopicDescription
-from tandem.management.connection_string import MAX_PORT
+from tandem.errors import ConfigurationError
+from tandem.hosts import MAX_PORT
 from tandem.management.hub_fields import new_hub
 from tandem.management.rule_lists import read_rules
 from tandem.rules.values import DateTime, rule_value
 from tandem.server.health.settings import MAX_MEGABYTES, MAX_TIME_MS
+from tandem.server.listen_address import parse_listen_address
 
 __all__ = ["MAX_CREDITS_PER_SECOND", "from_toml"]
 
@@ -74,7 +77,17 @@ __all__ = ["MAX_CREDITS_PER_SECOND", "from_toml"]
 MAX_CREDITS_PER_SECOND: Final = 1_000_000_000
 
 _ENTITIES: Final = ("queues", "topics", "hubs", "authorization_rules")
-_SETTINGS: Final = ("namespace", "host", "port", "http_port", "tls", "credits_per_second", "health", *_ENTITIES)
+_SETTINGS: Final = (
+    "namespace",
+    "host",
+    "port",
+    "http_port",
+    "listen",
+    "tls",
+    "credits_per_second",
+    "health",
+    *_ENTITIES,
+)
 
 # The limits by which a broker judges itself, each with the least and the most that it may be. 0 is off where it can be.
 _HEALTH: Final = {
@@ -100,10 +113,23 @@ def from_toml(value: dict[str, Any]) -> Configuration:
         host=value.get("host"),
         port=as_whole_number(value, "port", 0, MAX_PORT),
         http_port=as_whole_number(value, "http_port", 0, MAX_PORT),
+        listen=_listen(value),
         tls=value.get("tls"),
         credits_per_second=as_whole_number(value, "credits_per_second", 1, MAX_CREDITS_PER_SECOND),
         health=_health(as_object(value.get("health", {}), "health")),
     )
+
+
+def _listen(value: dict[str, Any]) -> list[str] | None:
+    if "listen" not in value:
+        return None
+    addresses = [(where, as_text(one, where)) for where, one in as_list(value, "listen", "")]
+    for where, address in addresses:
+        try:
+            parse_listen_address(address, "", where)
+        except ConfigurationError as error:
+            raise Misplaced(where, str(error)) from error
+    return [address for _, address in addresses]
 
 
 def _health(fields: dict[str, Any]) -> dict[str, int]:
