@@ -23,6 +23,7 @@ from tandem.server.listen_address import LISTEN_SYNTAX, ListenAddress, parse_lis
 
 if TYPE_CHECKING:
     from tandem.config import Configuration
+    from tandem.engine.tiers import Tier
     from tandem.server.broker import Broker, BrokerSettings
 
 __all__ = ["serve"]
@@ -62,6 +63,15 @@ class LogLevel(enum.Enum):
 
 NamespaceName = Annotated[
     str | None, typer.Option("--namespace", help="The name of the namespace.", show_default=DEFAULT_NAMESPACE)
+]
+TierName = Annotated[
+    str | None,
+    typer.Option(
+        "--tier",
+        metavar="tandem|standard|premium",
+        help="The limits of the namespace: those of a tier of the cloud service, or Tandem's own.",
+        show_default="as before, at first tandem",
+    ),
 ]
 DataDir = Annotated[Path, typer.Option(help="Where everything is kept; made if it is missing.", file_okay=False)]
 Host = Annotated[str | None, typer.Option(help="The address to listen on; 0.0.0.0 for all.", show_default=DEFAULT_HOST)]
@@ -118,6 +128,7 @@ Level = Annotated[LogLevel, typer.Option(help="How much to tell on the standard 
 
 def serve(
     namespace: NamespaceName = None,
+    tier: TierName = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
     host: Host = None,
     port: Port = None,
@@ -154,8 +165,10 @@ def serve(
       tandem serve --dev --listen 5671 --listen 443
       tandem serve --listen tls://0.0.0.0:5671 --listen tls://0.0.0.0:443
     """
+    from tandem.cli.reload import with_options
     from tandem.config import Configuration, read_configuration, require_namespace_name
     from tandem.driver import run
+    from tandem.engine.tiers import tier_of
     from tandem.server.broker import BrokerSettings
     from tandem.server.health import OFF, HealthSettings
 
@@ -166,6 +179,8 @@ def serve(
     if namespace is not None:
         require_namespace_name(namespace, "--namespace")
     default = _first(namespace, configuration.default.name, DEFAULT_NAMESPACE)
+    chosen_tier = None if tier is None else tier_of(tier, "--tier")
+    configuration = with_options(configuration, default, chosen_tier)
     further = tuple(one.name for one in configuration.further if one.name is not None)
     if default.lower() in {name.lower() for name in further}:
         raise ConfigurationError(f"--namespace is {default!r}, which is another one of the configuration's namespaces")
@@ -174,6 +189,7 @@ def serve(
         data_dir=data_dir,
         namespace=default,
         further_namespaces=further,
+        tiers={one.name: one.tier for one in configuration.namespaces if one.name is not None and one.tier is not None},
         host=chosen_host,
         port=_first(port, configuration.port, DEFAULT_PORT),
         http_port=_first(http_port, configuration.http_port, DEFAULT_HTTP_PORT),
@@ -187,7 +203,7 @@ def serve(
     )
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
-    run(_serve(settings, config, configuration))
+    run(_serve(settings, config, configuration, chosen_tier))
 
 
 def _listen_addresses(given: list[str], configuration: Configuration, host: str) -> tuple[ListenAddress, ...]:
@@ -199,18 +215,18 @@ def _first(given: Value | None, configured: Value | None, default: Value) -> Val
     return given if given is not None else configured if configured is not None else default
 
 
-async def _serve(settings: BrokerSettings, path: Path | None, configuration: Configuration) -> None:
-    from tandem.cli.reload import Reloader, apply_configuration, with_default_name
+async def _serve(settings: BrokerSettings, path: Path | None, configuration: Configuration, tier: Tier | None) -> None:
+    from tandem.cli.reload import Reloader, apply_configuration
 
     stopping = _stop_on_signals()
     broker = _open(settings)
     broker.failed.add_done_callback(_exit_at_once)
     broker.on_stalled = _exit_stalled
-    reloader = Reloader(broker, path, configuration, settings.namespace)
+    reloader = Reloader(broker, path, configuration, settings.namespace, tier)
     try:
         broker.load_http_with(partial(_import_routes, broker))
         await broker.start()
-        await apply_configuration(broker, with_default_name(configuration, settings.namespace), updates=False)
+        await apply_configuration(broker, configuration, updates=False)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloader.reload)
         if not stopping.done():
             print("ready", *broker.addresses, flush=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,6 +19,7 @@ from tandem.auth import AcceptAnyJwt, JwtValidator, KeyRing, RejectJwt
 from tandem.clock import Clock, SystemClock
 from tandem.driver.endpoint import Endpoint
 from tandem.engine.namespace import Namespace
+from tandem.engine.tiers import Tier
 from tandem.errors import BrokerStalled, ConfigurationError, ConnectionForced, StoreFailed
 from tandem.hosts import DEFAULT_NAMESPACE, LOCAL_DOMAIN
 from tandem.server.directory import Directory
@@ -58,6 +59,8 @@ class BrokerSettings:
     namespace: str = DEFAULT_NAMESPACE
     # Hosted beside it, each in a folder of its own below the data directory, and found by its host name.
     further_namespaces: tuple[str, ...] = ()
+    # By the names of namespaces; one that is not named has the tier that it had before, and at first `tandem`.
+    tiers: Mapping[str, Tier] = field(default_factory=dict)
     host: str = "127.0.0.1"
     port: int = 5672
     http_port: int = 5300
@@ -110,8 +113,17 @@ class Broker:
         with contextlib.ExitStack() as opened:
             folder = settings.data_dir / NAMESPACES_NAME
             hosted = [
-                self._host(settings.namespace, settings.data_dir, opened, is_default=True),
-                *[self._host(name, folder / name.lower(), opened) for name in settings.further_namespaces],
+                self._host(
+                    settings.namespace,
+                    settings.data_dir,
+                    opened,
+                    is_default=True,
+                    tier=settings.tiers.get(settings.namespace),
+                ),
+                *[
+                    self._host(name, folder / name.lower(), opened, tier=settings.tiers.get(name))
+                    for name in settings.further_namespaces
+                ],
             ]
             opened.pop_all()
         self.directory = Directory(hosted)
@@ -130,7 +142,13 @@ class Broker:
         self._import_routes: Callable[[], Callable[[], object]] | None = None
 
     def _host(
-        self, name: str, data_dir: Path, opened: contextlib.ExitStack, *, is_default: bool = False
+        self,
+        name: str,
+        data_dir: Path,
+        opened: contextlib.ExitStack,
+        *,
+        is_default: bool = False,
+        tier: Tier | None = None,
     ) -> HostedNamespace:
         settings = self.settings
         hosted = HostedNamespace(
@@ -140,6 +158,7 @@ class Broker:
             is_dev=settings.is_dev,
             jwt=self._jwt,
             clock=settings.clock,
+            tier=tier,
             credits_per_second=settings.credits_per_second,
             authentication_timeout_s=settings.authentication_timeout_s,
             on_failure=self._on_failure,
