@@ -165,8 +165,6 @@ def serve(
       tandem serve --dev --listen 5671 --listen 443
       tandem serve --listen tls://0.0.0.0:5671 --listen tls://0.0.0.0:443
     """
-    from tandem.cli.reload import with_options
-    from tandem.config import Configuration, read_configuration, require_namespace_name
     from tandem.driver import run
     from tandem.engine.tiers import tier_of
     from tandem.server.broker import BrokerSettings
@@ -175,21 +173,15 @@ def serve(
     logging.basicConfig(
         level=log_level.name, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    configuration = read_configuration(config) if config is not None else Configuration()
-    if namespace is not None:
-        require_namespace_name(namespace, "--namespace")
-    default = _first(namespace, configuration.default.name, DEFAULT_NAMESPACE)
     chosen_tier = None if tier is None else tier_of(tier, "--tier")
-    configuration = with_options(configuration, default, chosen_tier)
-    further = tuple(one.name for one in configuration.further if one.name is not None)
-    if default.lower() in {name.lower() for name in further}:
-        raise ConfigurationError(f"--namespace is {default!r}, which is another one of the configuration's namespaces")
+    configuration = _configuration(config, namespace, chosen_tier)
+    tiers = {one.name: one.tier for one in configuration.namespaces if one.name is not None and one.tier is not None}
     chosen_host = _first(host, configuration.host, DEFAULT_HOST)
     settings = BrokerSettings(
         data_dir=data_dir,
-        namespace=default,
-        further_namespaces=further,
-        tiers={one.name: one.tier for one in configuration.namespaces if one.name is not None and one.tier is not None},
+        namespace=configuration.default.name or DEFAULT_NAMESPACE,
+        further_namespaces=tuple(one.name for one in configuration.further if one.name is not None),
+        tiers=tiers,
         host=chosen_host,
         port=_first(port, configuration.port, DEFAULT_PORT),
         http_port=_first(http_port, configuration.http_port, DEFAULT_HTTP_PORT),
@@ -204,6 +196,20 @@ def serve(
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
     run(_serve(settings, config, configuration, chosen_tier))
+
+
+def _configuration(path: Path | None, name: str | None, tier: Tier | None) -> Configuration:
+    """Read the configuration, and put the default namespace as the command line has it."""
+    from tandem.cli.reload import with_options
+    from tandem.config import Configuration, read_configuration, require_namespace_name
+
+    read = read_configuration(path) if path is not None else Configuration()
+    if name is not None:
+        require_namespace_name(name, "--namespace")
+    default = _first(name, read.default.name, DEFAULT_NAMESPACE)
+    if default.lower() in {one.name.lower() for one in read.further if one.name is not None}:
+        raise ConfigurationError(f"--namespace is {default!r}, which is another one of the configuration's namespaces")
+    return with_options(read, default, tier)
 
 
 def _listen_addresses(given: list[str], configuration: Configuration, host: str) -> tuple[ListenAddress, ...]:
