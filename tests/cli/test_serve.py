@@ -268,5 +268,6 @@ def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
             "serve", "--dev", "--tls", "off", "--port", "0", "--http-port", str(port), folder=tmp_path
         )
         line = one_line(refused)
-    assert f"127.0.0.1:{port}" in line
+    assert line.startswith(f"tandem: --http-port: cannot listen on 127.0.0.1:{port}: ")
+    assert "stop the process that listens there, or choose another port" in line
     assert "in use" in line

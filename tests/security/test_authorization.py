@@ -117,6 +117,8 @@ HTTP: Final[dict[str, str]] = {
     "GET /$api/v1/jobs": "manage",
     "GET /$api/v1/jobs/none": "manage",
     "DELETE /$api/v1/jobs/none": "manage",
+    "GET /$api/v1/namespace": "listen send manage",
+    "PATCH /$api/v1/namespace": "manage",
     # Who may manage the namespace may let it fail.
     "GET /$api/v1/diagnosis": "manage",
     "GET /$api/v1/faults": "manage",

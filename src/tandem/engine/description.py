@@ -33,6 +33,7 @@ __all__ = [
     "FieldTypes",
     "QueueDescription",
     "checked_fields",
+    "default_fields",
     "status_of",
     "within",
 ]
@@ -123,6 +124,7 @@ class QueueDescription(EntityDescription):
         "enable_partitioning",
         "forward_dead_lettered_messages_to",
         "forward_to",
+        "is_message_size_chosen",
         "lock_duration_ms",
         "max_delivery_count",
         "max_message_size_in_kilobytes",
@@ -149,7 +151,7 @@ class QueueDescription(EntityDescription):
         forward_to: str | None = None,
         forward_dead_lettered_messages_to: str | None = None,
         user_metadata: str | None = None,
-        max_message_size_in_kilobytes: int = _DEFAULT_MAX_MESSAGE_SIZE_KILOBYTES,
+        max_message_size_in_kilobytes: int | None = None,
         authorization_rules: list[AuthorizationRule] | None = None,
     ) -> None:
         super().__init__(name, status, user_metadata, authorization_rules)
@@ -166,7 +168,11 @@ class QueueDescription(EntityDescription):
         self.enable_partitioning = enable_partitioning
         self.forward_to = forward_to or None
         self.forward_dead_lettered_messages_to = forward_dead_lettered_messages_to or None
-        self.max_message_size_in_kilobytes = max_message_size_in_kilobytes
+        # The size of an entity that is created without one is the default of the namespace's tier.
+        self.is_message_size_chosen = max_message_size_in_kilobytes is not None
+        self.max_message_size_in_kilobytes = _DEFAULT_MAX_MESSAGE_SIZE_KILOBYTES
+        if max_message_size_in_kilobytes is not None:
+            self.max_message_size_in_kilobytes = max_message_size_in_kilobytes
         self._check()
 
     def _check(self) -> None:
@@ -203,6 +209,12 @@ class QueueDescription(EntityDescription):
     def check_name(self) -> None:
         validate_entity_name(self.name)
 
+    def choose_message_size(self, kilobytes: int) -> None:
+        """Take this as the largest message size, unless one was chosen."""
+        if not self.is_message_size_chosen:
+            self.max_message_size_in_kilobytes = kilobytes
+            self.is_message_size_chosen = True
+
     @property
     def kind(self) -> str:
         return "queue"
@@ -215,10 +227,6 @@ class QueueDescription(EntityDescription):
     @property
     def max_size_bytes(self) -> int:
         return self.max_size_in_megabytes << 20
-
-    @property
-    def max_message_size_bytes(self) -> int:
-        return self.max_message_size_in_kilobytes << 10
 
     def to_fields(self) -> dict[str, object]:
         return {
@@ -244,7 +252,7 @@ class QueueDescription(EntityDescription):
     @staticmethod
     def from_fields(fields: dict[str, object]) -> QueueDescription:
         """The opposite. An unknown name or a value of the wrong type raises ArgumentError, which names the field."""
-        values = checked_fields("queue", fields, _FIELD_TYPES, QueueDescription("defaults").to_fields())
+        values = checked_fields("queue", fields, _FIELD_TYPES, default_fields(QueueDescription("defaults")))
         return QueueDescription(**values)  # type: ignore[arg-type] # every type was checked against _FIELD_TYPES
 
 
@@ -270,6 +278,13 @@ _FIELD_TYPES: Final[FieldTypes] = {
     "max_message_size_in_kilobytes": (int, False),
     "authorization_rules": (list, True),
 }
+
+
+def default_fields(description: QueueDescription) -> dict[str, object]:
+    """The properties of a description that nobody has set, except the message size, whose default the tier sets."""
+    fields = description.to_fields()
+    del fields["max_message_size_in_kilobytes"]
+    return fields
 
 
 def checked_fields(

@@ -36,6 +36,7 @@ __all__ = [
     "PutHub",
     "PutQueue",
     "PutRule",
+    "PutSetting",
     "SetSessionState",
     "SetState",
     "StreamChange",
@@ -164,6 +165,16 @@ class ForgetDuplicates(Change):
     def __init__(self, queue_number: int, before_ms: int) -> None:
         self.queue_number = queue_number
         self.before_ms = before_ms
+
+
+class PutSetting(Change):
+    """A setting of the namespace itself."""
+
+    __slots__ = ("name", "value")
+
+    def __init__(self, name: str, value: str) -> None:
+        self.name = name
+        self.value = value
 
 
 class StreamChange:

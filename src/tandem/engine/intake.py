@@ -34,6 +34,7 @@ from tandem.limits import MAX_ID_CHARACTERS, PARTITION_COUNT
 __all__ = [
     "Draft",
     "canonical_id",
+    "check_size",
     "message_id_of",
     "partition_key_of",
     "partition_of",
@@ -81,26 +82,39 @@ class Draft:
 
 
 def read_transfer(
-    payload: bytes, message_format: int, description: QueueDescription, now_ms: int, nonces: Nonces
+    payload: bytes,
+    message_format: int,
+    description: QueueDescription,
+    max_message_size_bytes: int,
+    now_ms: int,
+    nonces: Nonces,
 ) -> list[Draft]:
-    """The messages of one transfer, all of which can be taken. Otherwise an error that ends the delivery only."""
+    """Return the messages of one transfer, all of which can be taken, or raise an error that ends the delivery only."""
     try:
         if message_format != BATCH_FORMAT:
-            return [_read(payload, description, now_ms, nonces)]
-        return [_read(piece, description, now_ms, nonces) for piece in split_batch(payload)]
+            return [_read(payload, description, max_message_size_bytes, now_ms, nonces)]
+        pieces = split_batch(payload)
+        return [_read(piece, description, max_message_size_bytes, now_ms, nonces) for piece in pieces]
     except DecodeError as error:
         # Its bytes were framed well: the connection is sound, the message is not.
         raise DecodeError(str(error), Scope.DELIVERY) from None
 
 
-def _read(payload: bytes, description: QueueDescription, now_ms: int, nonces: Nonces) -> Draft:
-    size_bytes = len(payload)
-    if size_bytes > description.max_message_size_bytes:
+def check_size(size_bytes: int, limit_bytes: int) -> None:
+    """Refuse a message, or a batch of them, that is too large."""
+    if size_bytes > limit_bytes:
         raise MessageSizeExceeded(
-            f"The received message (size:{size_bytes} bytes) exceeds the limit "
-            f"({description.max_message_size_bytes} bytes) currently allowed on the link.",
+            f"The received message (size:{size_bytes} bytes) exceeds the limit ({limit_bytes} bytes) currently allowed "
+            "on the link.",
             Scope.DELIVERY,
         )
+
+
+def _read(
+    payload: bytes, description: QueueDescription, max_message_size_bytes: int, now_ms: int, nonces: Nonces
+) -> Draft:
+    size_bytes = len(payload)
+    check_size(size_bytes, max_message_size_bytes)
     source = Message(payload)
     stored, ttl_ms = prepare_with_ttl(source)
     time_to_live_ms = NEVER_MS if ttl_ms is None else ttl_ms

@@ -10,11 +10,13 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 from tandem.addresses import SubQueue as SubQueueKind
+from tandem.amqp.batch import BATCH_FORMAT
 from tandem.auth.keys import AuthorizationRule
 from tandem.engine.description import QueueDescription
 from tandem.engine.effects import ForgetDuplicates, PutQueue
 from tandem.engine.intake import (
     Draft,
+    check_size,
     message_id_of,
     partition_of,
     read_transfer,
@@ -138,12 +140,26 @@ class Queue:
         drafts = self.read(payload, message_format)
         return self.take(drafts)
 
+    @property
+    def max_message_size_bytes(self) -> int:
+        """The entity's own limit, or that of the tier if the entity was created in another one."""
+        own, most = self.description.max_message_size_in_kilobytes, self.namespace.limits.max_message_size_in_kilobytes
+        return min(own, most) << 10
+
+    @property
+    def max_batch_size_bytes(self) -> int:
+        """The largest transfer of several messages that a sender is told of."""
+        return min(self.max_message_size_bytes, self.namespace.limits.max_batch_size_in_kilobytes << 10)
+
     def read(self, payload: bytes, message_format: int) -> list[Draft]:
         """Judge the messages of a transfer without taking them."""
         if not self.description.can_send:
             raise EntityDisabled(f"Messaging entity '{self.name}' is currently disabled.", Scope.DELIVERY)
         namespace = self.namespace
-        drafts = read_transfer(payload, message_format, self.description, namespace.now_ms, namespace.nonces)
+        if message_format == BATCH_FORMAT:
+            check_size(len(payload), namespace.limits.max_batch_size_in_kilobytes << 10)
+        limit = self.max_message_size_bytes
+        drafts = read_transfer(payload, message_format, self.description, limit, namespace.now_ms, namespace.nonces)
         size_bytes = 0
         for draft in drafts:
             size_bytes += draft.message.size_bytes
@@ -163,8 +179,8 @@ class Queue:
             )
 
     def check_state_size(self, size_bytes: int) -> None:
-        """The state of a session is at most as large as a message."""
-        limit = self.description.max_message_size_bytes
+        """The state of a session is at most as large as a message, and as the tier permits."""
+        limit = min(self.max_message_size_bytes, self.namespace.limits.max_session_state_in_kilobytes << 10)
         if size_bytes > limit:
             raise MessageSizeExceeded(
                 f"The session state has {size_bytes} bytes, which exceeds the limit of {limit} bytes.", Scope.DELIVERY

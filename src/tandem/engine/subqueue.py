@@ -36,7 +36,7 @@ from tandem.errors import (
     Scope,
     SessionLockLost,
 )
-from tandem.limits import MAX_BATCH_DELETE_MESSAGES, MAX_PAGE_MESSAGES, MAX_PEEK_BYTES, MAX_PEEK_MESSAGES
+from tandem.limits import MAX_PAGE_MESSAGES, MAX_PEEK_BYTES, MAX_PEEK_MESSAGES
 
 if TYPE_CHECKING:
     from tandem.engine.namespace import Namespace
@@ -476,8 +476,12 @@ class SubQueue:
 
     def delete_batch(self, count: int, enqueued_before_ms: int, session_id: str | None, asker: object) -> None:
         """Delete messages that are neither locked nor put aside. Answered with how many were."""
-        if not 1 <= count <= MAX_BATCH_DELETE_MESSAGES:
-            raise ArgumentOutOfRange(f"message-count is {count}; it must be from 1 to {MAX_BATCH_DELETE_MESSAGES}")
+        limits = self.namespace.limits
+        most = limits.max_batch_delete_messages
+        if not 1 <= count <= most:
+            raise ArgumentOutOfRange(
+                f"message-count is {count}; it must be from 1 to {most} in the tier {limits.name} of this namespace"
+            )
         self.queue.touch()
         self._delete_page(count, 0, 0, enqueued_before_ms, session_id, asker)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tandem.auth.keys import AuthorizationRule
-from tandem.engine.description import EntityStatus, FieldTypes, QueueDescription, checked_fields
+from tandem.engine.description import EntityStatus, FieldTypes, QueueDescription, checked_fields, default_fields
 from tandem.errors import ArgumentError
 
 __all__ = ["TopicDescription"]
@@ -29,7 +29,7 @@ class TopicDescription(QueueDescription):
         enable_partitioning: bool = False,
         support_ordering: bool = False,
         user_metadata: str | None = None,
-        max_message_size_in_kilobytes: int = 256,
+        max_message_size_in_kilobytes: int | None = None,
         authorization_rules: list[AuthorizationRule] | None = None,
     ) -> None:
         # Kept for those who ask for it; messages of a topic keep their order in any case.
@@ -70,7 +70,7 @@ class TopicDescription(QueueDescription):
     @staticmethod
     def from_fields(fields: dict[str, object]) -> TopicDescription:
         """A topic from plain values by name. ArgumentError names the field that is wrong."""
-        values = checked_fields("topic", fields, _FIELD_TYPES, TopicDescription("defaults").to_fields())
+        values = checked_fields("topic", fields, _FIELD_TYPES, default_fields(TopicDescription("defaults")))
         return TopicDescription(**values)  # type: ignore[arg-type] # every type was checked against _FIELD_TYPES
 
 

@@ -23,6 +23,7 @@ from tandem.engine.effects import (
     PutHub,
     PutQueue,
     PutRule,
+    PutSetting,
     SetSessionState,
     SetState,
     StreamChange,
@@ -398,6 +399,8 @@ class MemoryStore(WithLog):
             last = max(int(self._settings.get(LAST_DROPPED_HUB, 0)), change.number)
             self._set(self._settings, LAST_DROPPED_HUB, str(last))
             self._dropped_hubs.add(change.number)
+        elif isinstance(change, PutSetting):
+            self._set(self._settings, change.name, change.value)
         elif isinstance(change, PutQueue):
             record = QueueRecord(
                 change.number, change.kind, dict(change.fields), change.created_at_ms, change.updated_at_ms

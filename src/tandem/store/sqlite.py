@@ -29,6 +29,7 @@ from tandem.engine.effects import (
     PutHub,
     PutQueue,
     PutRule,
+    PutSetting,
     SetSessionState,
     SetState,
     StreamChange,
@@ -434,6 +435,8 @@ class SqliteStore(WithLog):
             )
         elif isinstance(change, DropHub):
             self._drop_hub(change.number)
+        elif isinstance(change, PutSetting):
+            self._execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (change.name, change.value))
 
     def _drop_hub(self, number: int) -> None:
         self._execute("DELETE FROM hub WHERE number = ?", (number,))

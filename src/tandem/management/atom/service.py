@@ -134,8 +134,8 @@ class AtomService:
     async def _get(self, request: web.Request, path: Path) -> web.Response:
         url = _Url(request)
         if path.noun is Noun.NAMESPACE:
-            name = await self._gate.perform(lambda namespace: namespace.name)
-            content = namespace_xml(name, self._created_at_ms)
+            name, limits = await self._gate.perform(lambda namespace: (namespace.name, namespace.limits))
+            content = namespace_xml(name, limits, self._created_at_ms)
             entry = Entry(name, url.text, name, self._created_at_ms, self._created_at_ms, content)
             return _entry_answer(entry, 200)
         if path.noun in _LISTS:

@@ -91,12 +91,12 @@ class Ingress(Acknowledging):
             # By way of this entity is still to that one.
             peer.require(Right.SEND, parse_address(self._destination))
         self.address = address
-        limit = queue.description.max_message_size_bytes
+        limit = queue.max_message_size_bytes
         reply = link.attach_reply()
         reply.max_message_size = limit
         reply.properties = {
             Symbol(_TIMEOUT): UInt(_SERVICE_TIMEOUT_MS),
-            Symbol(_BATCH_SIZE): ULong(limit),
+            Symbol(_BATCH_SIZE): ULong(queue.max_batch_size_bytes),
         }
         link.accept(reply)
         link.grant(_CREDIT)
