@@ -24,6 +24,7 @@ __all__ = [
     "SubQueue",
     "is_within",
     "parse_address",
+    "scheme_of",
     "split_hub_path",
     "split_subscription",
     "subscription_path",
@@ -45,7 +46,8 @@ MAX_SUBSCRIPTION_NAME_CHARACTERS: Final = 50
 # What stands between a topic and its subscription in a path.
 SUBSCRIPTIONS: Final = "/Subscriptions/"
 
-_SCHEME: Final = re.compile(r"(?:sb|amqps?|https?)://", re.IGNORECASE)
+# Any scheme (RFC 3986, 3.1): a colon is never part of a name, so nothing else can be meant.
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._~/-]*[A-Za-z0-9])?")
 
 _SUBSCRIPTION_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._$-]*[A-Za-z0-9_$-])?")
@@ -127,6 +129,12 @@ def parse_address(text: str) -> Address:
             segments.pop()
             sub_queue = SubQueue.TRANSFER_DEAD_LETTER
     return Address(host, "/".join(segments), sub_queue, is_management, is_cbs=False)
+
+
+def scheme_of(text: str) -> str | None:
+    """Return the scheme of an address in lower case; None for an address without one."""
+    scheme = _SCHEME.match(text)
+    return None if scheme is None else scheme.group(1).lower()
 
 
 def is_within(resource: str, scope: str) -> bool:

@@ -17,9 +17,10 @@ from tandem.management.atom.descriptions import in_elements
 from tandem.management.atom.paths import Noun, parse_path
 from tandem.management.atom.paths import Path as UrlPath
 from tandem.management.atom.values import ticks_of
-from tests.management.atom import ATOM, COUNTS, ENTRY, FEED, INSTANCE, SERVICE_BUS, UPDATE, elements, entry, put, value
+from tests.management.atom import ATOM, COUNTS, ENTRY, FEED, SERVICE_BUS, UPDATE, elements, entry, put, value
 from tests.management.http_api import Http, Reply, serving
 from tests.markers import mission
+
 
 @pytest.fixture
 async def http(tmp_path: Path) -> AsyncIterator[Http]:
@@ -115,23 +116,6 @@ async def test_a_feed_goes_on_by_its_second_link(http: Http) -> None:
     for page in ("$skip=-1", "$top=101", "$top=x", "$skip=9999999999"):
         refused = await http.ask("GET", f"/$Resources/queues?{page}")
         assert (refused.status, page.partition("=")[0] in refused.detail) == (400, True)
-
-
-@mission("M4")
-async def test_what_does_not_exist_is_an_empty_list_when_it_is_asked_for(http: Http) -> None:
-    await put(http, "/t", "TopicDescription")
-    for path in (
-        "/missing",
-        "/t/subscriptions/missing",
-        "/t/subscriptions/missing/rules/r",
-        "/missing/subscriptions/s",
-    ):
-        reply = await http.ask("GET", path)
-        assert (reply.status, reply.headers["content-type"]) == (200, FEED), path
-        root = ET.fromstring(reply.body)
-        assert root.findtext(f"{ATOM}title") == "Publicly Listed Services"
-        assert root.find(f"{ATOM}entry") is None
-        assert (await http.ask("DELETE", path)).status == 404
 
 
 # --- updates --------------------------------------------------------------------------------------------------------

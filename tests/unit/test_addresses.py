@@ -62,11 +62,13 @@ def test_every_spelling_of_the_sdks_names_the_same_entity(text: str) -> None:
         ("sb:///q", ""),
         ("/q", ""),
         ("localhost/q", ""),
-        ("ftp://localhost/q", ""),
+        ("ftp://localhost/q", "localhost"),
+        ("amqp+ssl://LocalHost:1/q", "localhost"),
+        ("1a://localhost/q", ""),
         ("a/sb://localhost/q", ""),
     ],
 )
-def test_the_host_is_what_follows_a_known_scheme_without_its_port(text: str, host: str) -> None:
+def test_the_host_is_what_follows_a_scheme_without_its_port(text: str, host: str) -> None:
     assert parse_address(text).host == host
 
 

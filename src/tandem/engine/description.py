@@ -104,7 +104,7 @@ class EntityDescription:
         raise NotImplementedError
 
     def stored_fields(self) -> dict[str, object]:
-        """What is stored: the same, and the keys."""
+        """Return what is stored: the same, the keys, and the schemes of addresses."""
         fields = self.to_fields()
         if self.authorization_rules:
             fields["authorization_rules"] = [rule.to_dict() for rule in self.authorization_rules]
@@ -122,7 +122,9 @@ class QueueDescription(EntityDescription):
         "enable_batched_operations",
         "enable_partitioning",
         "forward_dead_lettered_messages_to",
+        "forward_dead_lettered_messages_to_scheme",
         "forward_to",
+        "forward_to_scheme",
         "lock_duration_ms",
         "max_delivery_count",
         "max_message_size_in_kilobytes",
@@ -151,6 +153,8 @@ class QueueDescription(EntityDescription):
         user_metadata: str | None = None,
         max_message_size_in_kilobytes: int = _DEFAULT_MAX_MESSAGE_SIZE_KILOBYTES,
         authorization_rules: list[AuthorizationRule] | None = None,
+        forward_to_scheme: str | None = None,
+        forward_dead_lettered_messages_to_scheme: str | None = None,
     ) -> None:
         super().__init__(name, status, user_metadata, authorization_rules)
         self.lock_duration_ms = lock_duration_ms
@@ -166,6 +170,9 @@ class QueueDescription(EntityDescription):
         self.enable_partitioning = enable_partitioning
         self.forward_to = forward_to or None
         self.forward_dead_lettered_messages_to = forward_dead_lettered_messages_to or None
+        # The schemes of the addresses in which the two were written, which clients of Atom expect back.
+        self.forward_to_scheme = forward_to_scheme
+        self.forward_dead_lettered_messages_to_scheme = forward_dead_lettered_messages_to_scheme
         self.max_message_size_in_kilobytes = max_message_size_in_kilobytes
         self._check()
 
@@ -241,6 +248,16 @@ class QueueDescription(EntityDescription):
             "max_message_size_in_kilobytes": self.max_message_size_in_kilobytes,
         }
 
+    def stored_fields(self) -> dict[str, object]:
+        fields = super().stored_fields()
+        for field, scheme in (
+            ("forward_to_scheme", self.forward_to_scheme),
+            ("forward_dead_lettered_messages_to_scheme", self.forward_dead_lettered_messages_to_scheme),
+        ):
+            if scheme is not None:
+                fields[field] = scheme
+        return fields
+
     @staticmethod
     def from_fields(fields: dict[str, object]) -> QueueDescription:
         """The opposite. An unknown name or a value of the wrong type raises ArgumentError, which names the field."""
@@ -269,6 +286,8 @@ _FIELD_TYPES: Final[FieldTypes] = {
     "user_metadata": (str, True),
     "max_message_size_in_kilobytes": (int, False),
     "authorization_rules": (list, True),
+    "forward_to_scheme": (str, True),
+    "forward_dead_lettered_messages_to_scheme": (str, True),
 }
 
 

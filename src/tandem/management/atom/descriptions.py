@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 from urllib.parse import quote
 
-from tandem.addresses import parse_address
+from tandem.addresses import parse_address, scheme_of
 from tandem.auth import AuthorizationRule
 from tandem.auth.keys import right_names
 from tandem.durations import date_text, iso_duration, read_duration_ms
+from tandem.engine.description import QueueDescription
 from tandem.engine.queue import Queue
 from tandem.engine.subscription import Subscription
 from tandem.engine.topic import Topic
@@ -43,6 +44,9 @@ SERVICE_BUS: Final = "http://schemas.microsoft.com/netservices/2010/10/servicebu
 INSTANCE: Final = "http://www.w3.org/2001/XMLSchema-instance"
 _COUNTS: Final = "http://schemas.microsoft.com/netservices/2011/06/servicebus"
 
+# The scheme of a target that was written as a bare name, or set by another way than Atom: every SDK can read it.
+_DEFAULT_SCHEME: Final = "https"
+
 Fields = dict[str, object]
 
 # --- reading --------------------------------------------------------------------------------------------------------
@@ -53,7 +57,7 @@ def read_text(text: str, _field: str) -> object:
 
 
 def _read_address(text: str, field: str) -> object:
-    """A name, or the whole URI of an entity of this namespace."""
+    """Return the name of an entity of this namespace from its name or its URI."""
     address = parse_address(text)
     if not address.path:
         raise ArgumentError(f"{field} is {text!r:.80}, which names no entity")
@@ -87,6 +91,7 @@ _RECEIVED_FROM: Final[Mapping[str, tuple[str, Read]]] = {
     "ForwardTo": ("forward_to", _read_address),
     "ForwardDeadLetteredMessagesTo": ("forward_dead_lettered_messages_to", _read_address),
 }
+_FORWARDED: Final = {"ForwardTo": "forward_to", "ForwardDeadLetteredMessagesTo": "forward_dead_lettered_messages_to"}
 _QUEUE: Final = {**_SHARED, **_SENT_TO, **_RECEIVED_FROM}
 _TOPIC: Final = {**_SHARED, **_SENT_TO, "SupportOrdering": ("support_ordering", read_boolean)}
 _SUBSCRIPTION: Final = {
@@ -123,8 +128,9 @@ def _duration_range(match: re.Match[str]) -> str:
 
 
 def read_queue(description: Element) -> Fields:
-    """The properties that were sent; those left out are the defaults."""
-    return {**read_properties(description, _QUEUE), **read_authorization(description)}
+    """Return the properties that were sent; those left out are the defaults."""
+    schemes = _read_forward_schemes(description)
+    return {**read_properties(description, _QUEUE), **schemes, **read_authorization(description)}
 
 
 def read_topic(description: Element) -> Fields:
@@ -132,7 +138,17 @@ def read_topic(description: Element) -> Fields:
 
 
 def read_subscription(description: Element) -> Fields:
-    return read_properties(description, _SUBSCRIPTION)
+    return {**read_properties(description, _SUBSCRIPTION), **_read_forward_schemes(description)}
+
+
+def _read_forward_schemes(description: Element) -> Fields:
+    """Return the schemes of the URIs that were sent as targets of forwarding."""
+    schemes: Fields = {}
+    for name, field in _FORWARDED.items():
+        scheme = scheme_of(description.text_of(name) or "")
+        if scheme is not None:
+            schemes[f"{field}_scheme"] = scheme
+    return schemes
 
 
 def read_properties(description: Element, known: Mapping[str, tuple[str, Read]]) -> Fields:
@@ -207,9 +223,9 @@ def _queue(queue: Queue, host: str, is_new: bool) -> str:
             element("EnablePartitioning", _boolean(one.enable_partitioning)),
             element("EntityAvailabilityStatus", "Available"),
             element("EnableExpress", "false"),
-            _address("ForwardTo", one.forward_to, host),
+            _address("ForwardTo", one.forward_to, one.forward_to_scheme, host),
             optional_text("UserMetadata", one.user_metadata),
-            _address("ForwardDeadLetteredMessagesTo", one.forward_dead_lettered_messages_to, host),
+            _dead_letter_address(one, host),
             element("MaxMessageSizeInKilobytes", str(one.max_message_size_in_kilobytes)),
         )
     )
@@ -266,10 +282,10 @@ def _subscription(subscription: Subscription, host: str) -> str:
             element("MaxDeliveryCount", str(one.max_delivery_count)),
             element("EnableBatchedOperations", _boolean(one.enable_batched_operations)),
             element("Status", one.status.value),
-            _address("ForwardTo", one.forward_to, host),
+            _address("ForwardTo", one.forward_to, one.forward_to_scheme, host),
             _times(subscription, False),
             _count_details(subscription),
-            _address("ForwardDeadLetteredMessagesTo", one.forward_dead_lettered_messages_to, host),
+            _dead_letter_address(one, host),
             element("AutoDeleteOnIdle", iso_duration(one.auto_delete_on_idle_ms)),
             element("EntityAvailabilityStatus", "Available"),
             optional_text("UserMetadata", one.user_metadata),
@@ -286,8 +302,22 @@ def optional_text(name: str, text: str | None) -> str:
     return "" if text is None else element(name, escaped(text))
 
 
-def _address(name: str, path: str | None, host: str) -> str:
-    return "" if path is None else element(name, escaped(f"sb://{host}/{quote(path)}"))
+def _address(name: str, path: str | None, scheme: str | None, host: str) -> str:
+    """Return the URI of a target with the scheme in which it was written.
+
+    The service answers with the URI that was sent, and the SDKs count on it: those of Go, JavaScript and Python write
+    `sb`, that of Java writes `https` and cannot read `sb`.
+    """
+    return "" if path is None else element(name, escaped(f"{scheme or _DEFAULT_SCHEME}://{host}/{quote(path)}"))
+
+
+def _dead_letter_address(description: QueueDescription, host: str) -> str:
+    return _address(
+        "ForwardDeadLetteredMessagesTo",
+        description.forward_dead_lettered_messages_to,
+        description.forward_dead_lettered_messages_to_scheme,
+        host,
+    )
 
 
 def _times(queue: Queue, is_new: bool) -> str:

@@ -1,6 +1,7 @@
 """The handlers of the management API: which verb on which URL does what.
 
-    GET     an entry, or a page of a list; of what does not exist, an empty list with status 200, as the service does
+    GET     an entry, or a page of a list; a queue, topic or event hub that does not exist is an empty list with status
+            200, and a missing part of one that exists is 404: both as in the service
     PUT     create (201); with `If-Match: *` replace the description (200)
     DELETE  with all it holds (200)
 
@@ -140,9 +141,8 @@ class AtomService:
             return _entry_answer(entry, 200)
         if path.noun in _LISTS:
             return await self._list(request, path, url)
-        try:
-            entry = await self._gate.perform(lambda namespace: _find_entry(namespace, path, url))
-        except NotFound:
+        entry = await self._gate.perform(lambda namespace: _find_entry(namespace, path, url))
+        if entry is None:
             return _answer(nothing_found(self._gate.now_ms()), FEED_TYPE)
         return _entry_answer(entry, 200)
 
@@ -284,8 +284,14 @@ def _find(namespace: Namespace, path: Path) -> Found:
     return subscription if path.noun is Noun.SUBSCRIPTION else _RuleOf(subscription, subscription.rule(path.rule))
 
 
-def _find_entry(namespace: Namespace, path: Path, url: _Url) -> Entry:
-    return _entry(_find(namespace, path), namespace, url)
+def _find_entry(namespace: Namespace, path: Path, url: _Url) -> Entry | None:
+    """Return the entry at a path; None if there is no queue, topic or event hub of that name."""
+    if namespace.find(path.entity) is None and namespace.hubs.find(path.entity) is None:
+        return None
+    try:
+        return _entry(_find(namespace, path), namespace, url)
+    except NotFound:
+        raise _missing(namespace, path) from None
 
 
 def _entry(found: Found, namespace: Namespace, url: _Url, *, is_new: bool = False) -> Entry:
@@ -361,7 +367,7 @@ def _put_subscription(
     try:
         subscription = namespace.subscription(path.entity, path.subscription)
     except NotFound:
-        raise _missing(namespace, f"{path.entity}|{path.subscription}") from None
+        raise _missing(namespace, path) from None
     description = subscription.subscription_description
     names = {"topic_name": description.topic_name, "name": description.subscription_name}
     namespace.update_queue(subscription, SubscriptionDescription.from_fields({**fields, **names}))
@@ -377,7 +383,7 @@ def _put_rule(namespace: Namespace, path: Path, rule: Rule, is_update: bool) -> 
         subscription = namespace.subscription(path.entity, path.subscription)
         old = subscription.rule(path.rule)
     except NotFound:
-        raise _missing(namespace, f"{path.entity}|{path.subscription}|{path.rule}") from None
+        raise _missing(namespace, path) from None
     rule.name = old.name
     subscription.replace_rule(rule)
     return _RuleOf(subscription, rule)
@@ -391,8 +397,14 @@ def _put_consumer_group(namespace: Namespace, path: Path, is_update: bool) -> Co
     return ConsumerGroupOf(hub, hub.consumer_group(path.consumer_group))
 
 
-def _missing(namespace: Namespace, what: str) -> NotFound:
-    return NotFound(f"Entity '{namespace.name}:Topic:{what}' was not found.")
+def _missing(namespace: Namespace, path: Path) -> NotFound:
+    """Return the error for a part of a topic or of an event hub, in the words of the service."""
+    kind = "EventHub" if path.consumer_group else "Topic"
+    parts = [part for part in (path.entity, path.subscription, path.rule, path.consumer_group) if part]
+    return NotFound(
+        f"Entity '{namespace.name}:{kind}:{'|'.join(parts)}' was not found. "
+        "To know more visit https://aka.ms/sbResourceMgrExceptions."
+    )
 
 
 def _delete(namespace: Namespace, path: Path) -> None:
