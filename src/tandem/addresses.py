@@ -48,11 +48,17 @@ SUBSCRIPTIONS: Final = "/Subscriptions/"
 
 # Any scheme (RFC 3986, 3.1): a colon is never part of a name, so nothing else can be meant.
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._~/-]*[A-Za-z0-9])?")
 
-_SUBSCRIPTION_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._$-]*[A-Za-z0-9_$-])?")
+# The service's own message: "Entity segments can contain only letters, numbers, periods (.), hyphens (-), and
+# underscores (_)". It says nothing about the ends of a segment: its recordings have a queue `txt/.-_123`, and
+# MassTransit makes topics such as `MassTransit/Fault--Orders--`. A tilde stands for a slash that cannot be written.
+_SEGMENT: Final = re.compile(r"[A-Za-z0-9._~-]+")
+_SUBSCRIPTION_NAME: Final = re.compile(r"[A-Za-z0-9._-][A-Za-z0-9._$-]*")
 # Names of rules begin with a dollar if the service itself made them: $Default.
-_RULE_NAME: Final = re.compile(r"[$]?[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9_-])?")
+_RULE_NAME: Final = re.compile(r"[$]?[A-Za-z0-9._-]+")
+
+# HTTP clients resolve these segments of a URL before they send it: an entity of such a name could not be managed.
+_RELATIVE: Final = (".", "..")
 
 _PARTITIONS: Final = "partitions"
 _CONSUMER_GROUPS: Final = "consumergroups"
@@ -143,30 +149,29 @@ def is_within(resource: str, scope: str) -> bool:
 
 
 def validate_entity_name(name: str, field: str = "name") -> None:
-    """Refuse a name that no queue, topic or event hub can have. The field is named in the error."""
+    """Refuse a name that no queue, topic or event hub can have. The error names the field."""
     if not 1 <= len(name) <= MAX_ENTITY_NAME_CHARACTERS:
         raise ArgumentError(f"{field} has {len(name):,} characters; allowed are 1 to {MAX_ENTITY_NAME_CHARACTERS}")
     for segment in name.split("/"):
         if segment.startswith("$"):
             raise ArgumentError(f"{field} {name!r}: the segment {segment!r} is reserved, as all that start with '$'")
-        # HTTP clients resolve segments of dots before they send a URL: such an entity could not be managed.
-        if segment in {"", ".", ".."}:
+        if not segment or segment in _RELATIVE:
             raise ArgumentError(f"{field} {name!r}: the segment {segment!r} between slashes is not allowed")
-    if _NAME.fullmatch(name) is None:
-        raise ArgumentError(
-            f"{field} {name!r}: allowed are the letters A to Z, digits, '.', '-', '_', '~' and '/', "
-            "with a letter or digit at both ends"
-        )
+        if _SEGMENT.fullmatch(segment) is None:
+            raise ArgumentError(
+                f"{field} {name!r}: allowed are the letters A to Z, digits, '.', '-', '_' and '~', and '/' between "
+                "segments"
+            )
 
 
 def validate_subscription_name(name: str, field: str = "name") -> None:
     """Refuse a name that no subscription can have."""
-    _validate_short_name(name, field, _SUBSCRIPTION_NAME, "'.', '-', '_' and '$'")
+    _validate_short_name(name, field, _SUBSCRIPTION_NAME, "'.', '-', '_' and, not as the first character, '$'")
 
 
 def validate_rule_name(name: str, field: str = "name") -> None:
     """Refuse a name that no rule can have."""
-    _validate_short_name(name, field, _RULE_NAME, "'.', '-' and '_'")
+    _validate_short_name(name, field, _RULE_NAME, "'.', '-' and '_', and '$' as the first character")
 
 
 def _validate_short_name(name: str, field: str, pattern: re.Pattern[str], marks: str) -> None:
@@ -174,8 +179,10 @@ def _validate_short_name(name: str, field: str, pattern: re.Pattern[str], marks:
         raise ArgumentError(
             f"{field} has {len(name):,} characters; allowed are 1 to {MAX_SUBSCRIPTION_NAME_CHARACTERS}"
         )
-    if pattern.fullmatch(name) is None:
-        raise ArgumentError(f"{field} {name!r}: allowed are the letters A to Z, digits, {marks}")
+    if name in _RELATIVE or pattern.fullmatch(name) is None:
+        raise ArgumentError(
+            f"{field} {name!r}: allowed are the letters A to Z, digits, {marks}; '.' and '..' alone are not names"
+        )
 
 
 def subscription_path(topic: str, subscription: str) -> str:

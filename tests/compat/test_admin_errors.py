@@ -135,7 +135,7 @@ def test_bad_names_are_refused(admin: Admin) -> None:
     admin.create_topic(topic)
     for create in (
         partial(admin.create_queue, "a$b"),
-        partial(admin.create_queue, "ends-with-"),
+        partial(admin.create_queue, "a/b[]"),
         partial(admin.create_queue, "n" * 261),
         partial(admin.create_topic, "with space"),
         partial(admin.create_subscription, topic, "s" * 51),
