@@ -141,10 +141,10 @@ class AtomService:
             return _entry_answer(entry, 200)
         if path.noun in _LISTS:
             return await self._list(request, path, url)
-        entry = await self._gate.perform(lambda namespace: _find_entry(namespace, path, url))
-        if entry is None:
+        found = await self._gate.perform(lambda namespace: _find_entry(namespace, path, url))
+        if found is None:
             return _answer(nothing_found(self._gate.now_ms()), FEED_TYPE)
-        return _entry_answer(entry, 200)
+        return _entry_answer(found, 200)
 
     async def _list(self, request: web.Request, path: Path, url: _Url) -> web.Response:
         skip = whole_number(request, "$skip", 0, _MAX_SKIP)
