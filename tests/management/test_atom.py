@@ -62,7 +62,7 @@ async def test_elements_come_in_the_order_of_the_service(http: Http) -> None:
     created = await put(http, "/queue", "QueueDescription", forward + metadata)
     assert created.status == 201
     # Right after its creation nothing has been counted, and nobody was there.
-    absent = ("AccessedAt", "CountDetails")
+    absent = ("AccessedAt", "CountDetails", "SubscriptionCount", "SqlFilterCount", "CorrelationFilterCount")
     assert elements(created, "QueueDescription") == [name for name in QUEUE_ELEMENTS if name not in absent]
     assert elements(await http.ask("GET", "/queue"), "QueueDescription") == list(QUEUE_ELEMENTS)
     created = await put(http, "/topic", "TopicDescription", metadata)
@@ -244,7 +244,7 @@ async def test_a_method_that_nothing_has_is_refused_with_those_it_has(http: Http
         reply = await http.ask(method, path)
         assert reply.status == 405
         assert sorted(reply.headers["allow"].replace(" ", "").split(",")) == sorted(allowed.replace(" ", "").split(","))
-    for path in ("/", "/$Resources", "/$Resources/hubs", "/$cbs", "/q/$management"):
+    for path in ("/$Resources", "/$Resources/hubs", "/$cbs", "/q/$management"):
         assert (await http.ask("GET", path)).status == 404, path
 
 
@@ -350,7 +350,8 @@ async def test_the_lists_of_hubs_and_of_consumer_groups_come_in_pages(http: Http
         ("/t/subscriptions/subscriptions", UrlPath(Noun.SUBSCRIPTION, "t", "subscriptions")),
         ("/t/subscriptions/s/rules/rules", UrlPath(Noun.RULE, "t", "s", "rules")),
         ("/subscriptions", UrlPath(Noun.ENTITY, "subscriptions")),
-        ("/", UrlPath(Noun.NOTHING)),
+        ("/", UrlPath(Noun.EVERYTHING)),
+        ("/q/$DeadLetterQueue", UrlPath(Noun.SUB_QUEUE, "q")),
         ("/a/$x", UrlPath(Noun.NOTHING)),
     ],
 )

@@ -25,6 +25,7 @@ from tandem.limits import (
     MIN_DUPLICATE_WINDOW_MS,
     MIN_LOCK_DURATION_MS,
     MIN_TIME_TO_LIVE_MS,
+    PARTITION_COUNT,
 )
 
 __all__ = [
@@ -220,8 +221,13 @@ class QueueDescription(EntityDescription):
         return self.requires_session or self.requires_duplicate_detection or self.enable_partitioning
 
     @property
+    def total_size_in_megabytes(self) -> int:
+        """The room that the entity has: each partition has the chosen size."""
+        return self.max_size_in_megabytes * (PARTITION_COUNT if self.enable_partitioning else 1)
+
+    @property
     def max_size_bytes(self) -> int:
-        return self.max_size_in_megabytes << 20
+        return self.total_size_in_megabytes << 20
 
     @property
     def max_message_size_bytes(self) -> int:

@@ -27,7 +27,7 @@ class TopicDescription(QueueDescription):
         status: EntityStatus = EntityStatus.ACTIVE,
         auto_delete_on_idle_ms: int | None = None,
         enable_partitioning: bool = False,
-        support_ordering: bool = False,
+        support_ordering: bool = True,
         user_metadata: str | None = None,
         max_message_size_in_kilobytes: int = 256,
         authorization_rules: list[AuthorizationRule] | None = None,

@@ -44,6 +44,13 @@ SERVICE_BUS: Final = "http://schemas.microsoft.com/netservices/2010/10/servicebu
 INSTANCE: Final = "http://www.w3.org/2001/XMLSchema-instance"
 _COUNTS: Final = "http://schemas.microsoft.com/netservices/2011/06/servicebus"
 
+# In the order in which clients write them, and expect them back.
+_ACCESS_RIGHTS: Final = ("Manage", "Send", "Listen")
+
+# The api-versions that brought an element. Clients of older ones read by position.
+_MESSAGE_SIZE_VERSION: Final = "2021-05"
+_FILTER_COUNT_VERSION: Final = "2024-05"
+
 # The scheme of a target that was written as a bare name, or set by another way than Atom: every SDK can read it.
 _DEFAULT_SCHEME: Final = "https"
 
@@ -186,22 +193,22 @@ def read_authorization(description: Element) -> Fields:
 # --- writing --------------------------------------------------------------------------------------------------------
 
 
-def entity_xml(entity: Queue, host: str, is_new: bool = False) -> str:
-    """The description of whatever it is. Right after its creation the service tells no counts."""
+def entity_xml(entity: Queue, host: str, version: str, is_new: bool = False) -> str:
+    """Return the description of an entity for an api-version. Right after its creation there are no counts."""
     attributes = {"xmlns": SERVICE_BUS, "xmlns:i": INSTANCE}
     if isinstance(entity, Subscription):
         return element("SubscriptionDescription", _subscription(entity, host), attributes)
     if isinstance(entity, Topic):
-        return element("TopicDescription", _topic(entity, is_new), attributes)
-    return element("QueueDescription", _queue(entity, host, is_new), attributes)
+        return element("TopicDescription", _topic(entity, version, is_new), attributes)
+    return element("QueueDescription", _queue(entity, host, version, is_new), attributes)
 
 
-def _queue(queue: Queue, host: str, is_new: bool) -> str:
+def _queue(queue: Queue, host: str, version: str, is_new: bool) -> str:
     one = queue.description
     return "".join(
         (
             element("LockDuration", iso_duration(one.lock_duration_ms)),
-            element("MaxSizeInMegabytes", str(one.max_size_in_megabytes)),
+            element("MaxSizeInMegabytes", str(one.total_size_in_megabytes)),
             element("RequiresDuplicateDetection", _boolean(one.requires_duplicate_detection)),
             element("RequiresSession", _boolean(one.requires_session)),
             element("DefaultMessageTimeToLive", iso_duration(one.default_message_time_to_live_ms)),
@@ -226,19 +233,17 @@ def _queue(queue: Queue, host: str, is_new: bool) -> str:
             _address("ForwardTo", one.forward_to, one.forward_to_scheme, host),
             optional_text("UserMetadata", one.user_metadata),
             _dead_letter_address(one, host),
-            element("MaxMessageSizeInKilobytes", str(one.max_message_size_in_kilobytes)),
+            _max_message_size(one, version),
         )
     )
 
 
-def _topic(topic: Topic, is_new: bool) -> str:
+def _topic(topic: Topic, version: str, is_new: bool) -> str:
     one = topic.topic_description
-    rules = [rule for subscription in topic.subscriptions.values() for rule in subscription.rules.values()]
-    correlation_count = sum(isinstance(rule.filter, CorrelationFilter) for rule in rules)
     return "".join(
         (
             element("DefaultMessageTimeToLive", iso_duration(one.default_message_time_to_live_ms)),
-            element("MaxSizeInMegabytes", str(one.max_size_in_megabytes)),
+            element("MaxSizeInMegabytes", str(one.total_size_in_megabytes)),
             element("RequiresDuplicateDetection", _boolean(one.requires_duplicate_detection)),
             element(
                 "DuplicateDetectionHistoryTimeWindow", iso_duration(one.duplicate_detection_history_time_window_ms)
@@ -250,18 +255,15 @@ def _topic(topic: Topic, is_new: bool) -> str:
             _authorization_rules(topic),
             element("Status", one.status.value),
             _times(topic, is_new),
-            element("SupportOrdering", _boolean(one.support_ordering)),
-            "" if is_new else _count_details(topic),
-            element("SubscriptionCount", str(len(topic.subscriptions))),
-            element("SqlFilterCount", str(len(rules) - correlation_count)),
-            element("CorrelationFilterCount", str(correlation_count)),
+            element("SupportOrdering", _boolean(one.support_ordering and not one.enable_partitioning)),
+            "" if is_new else _count_details(topic) + _topic_counts(topic, version),
             element("AutoDeleteOnIdle", iso_duration(one.auto_delete_on_idle_ms)),
             element("EnablePartitioning", _boolean(one.enable_partitioning)),
             element("EntityAvailabilityStatus", "Available"),
             element("EnableSubscriptionPartitioning", "false"),
             element("EnableExpress", "false"),
             optional_text("UserMetadata", one.user_metadata),
-            element("MaxMessageSizeInKilobytes", str(one.max_message_size_in_kilobytes)),
+            _max_message_size(one, version),
         )
     )
 
@@ -291,6 +293,22 @@ def _subscription(subscription: Subscription, host: str) -> str:
             optional_text("UserMetadata", one.user_metadata),
         )
     )
+
+
+def _topic_counts(topic: Topic, version: str) -> str:
+    counts = element("SubscriptionCount", str(len(topic.subscriptions)))
+    if version < _FILTER_COUNT_VERSION:
+        return counts
+    rules = [rule for subscription in topic.subscriptions.values() for rule in subscription.rules.values()]
+    correlation_count = sum(isinstance(rule.filter, CorrelationFilter) for rule in rules)
+    counts += element("SqlFilterCount", str(len(rules) - correlation_count))
+    return counts + element("CorrelationFilterCount", str(correlation_count))
+
+
+def _max_message_size(description: QueueDescription, version: str) -> str:
+    if version < _MESSAGE_SIZE_VERSION:
+        return ""
+    return element("MaxMessageSizeInKilobytes", str(description.max_message_size_in_kilobytes))
 
 
 def _boolean(flag: bool) -> str:
@@ -354,7 +372,7 @@ def authorization_rules_xml(rules: Iterable[AuthorizationRule], created_at_ms: i
 
 
 def _authorization_rule(rule: AuthorizationRule, created_at_ms: int, updated_at_ms: int) -> str:
-    rights = "".join(element("AccessRights", name) for name in reversed(right_names(rule.rights)))
+    rights = "".join(element("AccessRights", name) for name in _ACCESS_RIGHTS if name in right_names(rule.rights))
     return element(
         "AuthorizationRule",
         element("ClaimType", "SharedAccessKey")
