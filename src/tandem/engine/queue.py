@@ -293,9 +293,12 @@ class Queue:
             message.sequence_number = 0
         if description.requires_duplicate_detection:
             message_id = message_id_of(stored.bare)
-            if message_id is not None:
+            keys = message.duplicate_keys or []
+            # A message that comes back to a queue on its way is not a duplicate of itself.
+            is_back = any(number == self.number for number, _, _ in keys)
+            if message_id is not None and not is_back:
                 window_ms = description.duplicate_detection_history_time_window_ms
-                message.duplicate_keys = [*(message.duplicate_keys or []), (self.number, message_id, window_ms)]
+                message.duplicate_keys = [*keys, (self.number, message_id, window_ms)]
                 self._expect_to_forget()
 
     def place_dead(self, message: BrokeredMessage, row: int, properties: dict[str, object]) -> None:
@@ -416,6 +419,8 @@ class Queue:
         if not description.can_receive:
             for subqueue in self.subqueues():
                 subqueue.close_all_consumers(disabled)
+        if description.forward_to is not None and self.main.sessions is not None:
+            self.main.free_sessions()
         self._forget_later()
         self.watch_idle()
         self.namespace.pump_soon(self.main)

@@ -88,6 +88,7 @@ _SENT_TO: Final[Mapping[str, tuple[str, Read]]] = {
     "RequiresDuplicateDetection": ("requires_duplicate_detection", read_boolean),
     "DuplicateDetectionHistoryTimeWindow": ("duplicate_detection_history_time_window_ms", read_duration_ms),
     "EnablePartitioning": ("enable_partitioning", read_boolean),
+    "EnableExpress": ("enable_express", read_boolean),
     "MaxMessageSizeInKilobytes": ("max_message_size_in_kilobytes", read_number),
 }
 _RECEIVED_FROM: Final[Mapping[str, tuple[str, Read]]] = {
@@ -229,7 +230,7 @@ def _queue(queue: Queue, host: str, version: str, is_new: bool) -> str:
             element("AutoDeleteOnIdle", iso_duration(one.auto_delete_on_idle_ms)),
             element("EnablePartitioning", _boolean(one.enable_partitioning)),
             element("EntityAvailabilityStatus", "Available"),
-            element("EnableExpress", "false"),
+            element("EnableExpress", _boolean(one.enable_express)),
             _address("ForwardTo", one.forward_to, one.forward_to_scheme, host),
             optional_text("UserMetadata", one.user_metadata),
             _dead_letter_address(one, host),
@@ -261,7 +262,7 @@ def _topic(topic: Topic, version: str, is_new: bool) -> str:
             element("EnablePartitioning", _boolean(one.enable_partitioning)),
             element("EntityAvailabilityStatus", "Available"),
             element("EnableSubscriptionPartitioning", "false"),
-            element("EnableExpress", "false"),
+            element("EnableExpress", _boolean(one.enable_express)),
             optional_text("UserMetadata", one.user_metadata),
             _max_message_size(one, version),
         )

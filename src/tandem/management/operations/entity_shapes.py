@@ -79,6 +79,7 @@ class QueueSettings(Struct, kw_only=True):
     forward_dead_lettered_messages_to: str | None = None
     user_metadata: str | None = None
     max_message_size_in_kilobytes: int = 256
+    enable_express: bool = False
     authorization_rules: list[AuthorizationRuleFields] | UnsetType | None = UNSET
 
 
@@ -179,6 +180,7 @@ class TopicSettings(Struct, kw_only=True):
     support_ordering: bool = True
     user_metadata: str | None = None
     max_message_size_in_kilobytes: int = 256
+    enable_express: bool = False
     authorization_rules: list[AuthorizationRuleFields] | UnsetType | None = UNSET
 
 
