@@ -218,6 +218,23 @@ def test_dead_letters_go_where_their_queue_says() -> None:
     assert annotations["x-opt-deadletter-source"] == "source"
 
 
+def test_a_forwarded_dead_letter_names_its_queue_in_lower_case() -> None:
+    desk = Desk()
+    target = desk.queue("Target")
+    source = desk.queue("Region/Source", forward_dead_lettered_messages_to="target", max_delivery_count=1)
+    desk.send(source, payload("a"))
+    desk.receiver(source.main)
+    source.main.abandon(desk.take()[0])
+    desk.flush()
+    desk.receiver(target.main)
+    (lock,) = desk.take()
+    annotations = Message(lock.payload).message_annotations
+    assert annotations is not None
+    assert annotations["x-opt-deadletter-source"] == "region/source"
+    # Management keeps the spelling with which the queue was made.
+    assert desk.namespace.get("region/source").name == "Region/Source"
+
+
 def test_dead_letters_stay_where_they_are_if_their_destination_takes_none() -> None:
     desk = Desk()
     target = desk.queue("target")

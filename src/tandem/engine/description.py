@@ -209,6 +209,11 @@ class QueueDescription(EntityDescription):
         return "queue"
 
     @property
+    def dead_letter_source(self) -> str:
+        """The name that forwarded dead letters carry. The service writes it in lower case (NServiceBus's tests)."""
+        return self.name.lower()
+
+    @property
     def judges_properties(self) -> bool:
         """Whether messages have to be decoded so far that their properties are known."""
         return self.requires_session or self.requires_duplicate_detection or self.enable_partitioning

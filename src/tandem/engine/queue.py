@@ -375,7 +375,7 @@ class Queue:
             target = self.namespace.find(forward_to)
             if target is not None and message.hop_count < MAX_HOPS and _why_not(target, forward_to, message) is None:
                 message.hop_count += 1
-                message.dead_letter_source = self.name
+                message.dead_letter_source = self.description.dead_letter_source
                 message.enqueue_sequence_number = message.enqueue_sequence_number or message.sequence_number
                 message.enqueued_time_ms = self.namespace.now_ms
                 message.state = ACTIVE

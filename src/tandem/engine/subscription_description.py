@@ -76,6 +76,10 @@ class SubscriptionDescription(QueueDescription):
     def kind(self) -> str:
         return "subscription"
 
+    @property
+    def dead_letter_source(self) -> str:
+        return subscription_path(self.topic_name.lower(), self.subscription_name.lower())
+
     def to_fields(self) -> dict[str, object]:
         fields = super().to_fields()
         fields["topic_name"] = self.topic_name
