@@ -38,6 +38,7 @@ __all__ = [
     "read_subscription",
     "read_text",
     "read_topic",
+    "with_chosen_size",
 ]
 
 SERVICE_BUS: Final = "http://schemas.microsoft.com/netservices/2010/10/servicebus/connect"
@@ -147,6 +148,13 @@ def read_topic(description: Element) -> Fields:
 
 def read_subscription(description: Element) -> Fields:
     return {**read_properties(description, _SUBSCRIPTION), **_read_forward_schemes(description)}
+
+
+def with_chosen_size(fields: Fields, current: QueueDescription) -> Fields:
+    """Return the fields of an update. Clients send back what they got: the size of all partitions together."""
+    if fields.get("max_size_in_megabytes") != current.total_size_in_megabytes:
+        return fields
+    return {**fields, "max_size_in_megabytes": current.max_size_in_megabytes}
 
 
 def _read_forward_schemes(description: Element) -> Fields:

@@ -37,6 +37,7 @@ from tandem.management.atom.descriptions import (
     read_queue,
     read_subscription,
     read_topic,
+    with_chosen_size,
 )
 from tandem.management.atom.documents import (
     ENTRY_TYPE,
@@ -366,10 +367,7 @@ def _put_entity(namespace: Namespace, name: str, fields: Fields, is_topic: bool,
     entity = namespace.find(name)
     if entity is None or isinstance(entity, Topic) is not is_topic:
         raise NotFound(_NO_OPERATION)
-    fields = {**fields, "name": entity.name}
-    # Clients send back what they got: the size of all partitions together.
-    if fields.get("max_size_in_megabytes") == entity.description.total_size_in_megabytes:
-        fields["max_size_in_megabytes"] = entity.description.max_size_in_megabytes
+    fields = {**with_chosen_size(fields, entity.description), "name": entity.name}
     description = TopicDescription.from_fields(fields) if is_topic else QueueDescription.from_fields(fields)
     namespace.update_queue(entity, description)
     return entity
