@@ -169,7 +169,7 @@ HTTP: Final[dict[str, str]] = {
     f"DELETE /{QUEUE}/messages/1/{LOCK}": "listen manage own",
 }
 # What no row is needed for: nothing is behind these, and a WebSocket carries AMQP.
-WITHOUT_A_ROW: Final = {"/$api{path}", "/$servicebus/websocket"}
+WITHOUT_A_ROW: Final = {"/$api{path}", "/$servicebus/websocket", "/$servicebus/websocket/"}
 
 _ATOM: Final = '<entry xmlns="http://www.w3.org/2005/Atom"><content type="application/xml"><{}/></content></entry>'
 

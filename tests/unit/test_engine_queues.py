@@ -613,8 +613,7 @@ def test_a_description_is_the_same_after_it_was_stored() -> None:
         ({"name": "orders", "max_delivery_count": True}, "max_delivery_count must be a whole number"),
         ({"name": "orders", "status": "Open"}, "it must be one of Active"),
         ({}, "name is missing"),
-        ({"name": "orders", "forward_to": "ORDERS"}, "the queue itself"),
-        ({"name": "orders", "forward_to": "a", "requires_session": True}, "sessions cannot be forwarded"),
+        ({"name": "orders", "enable_express": 1}, "enable_express must be true or false"),
     )
     for fields, message in refused:
         with pytest.raises(ArgumentError, match=message):

@@ -25,6 +25,7 @@ from tandem.limits import (
     MIN_DUPLICATE_WINDOW_MS,
     MIN_LOCK_DURATION_MS,
     MIN_TIME_TO_LIVE_MS,
+    PARTITION_COUNT,
 )
 
 __all__ = [
@@ -105,7 +106,7 @@ class EntityDescription:
         raise NotImplementedError
 
     def stored_fields(self) -> dict[str, object]:
-        """What is stored: the same, and the keys."""
+        """Return what is stored: the same, the keys, and the schemes of addresses."""
         fields = self.to_fields()
         if self.authorization_rules:
             fields["authorization_rules"] = [rule.to_dict() for rule in self.authorization_rules]
@@ -121,9 +122,12 @@ class QueueDescription(EntityDescription):
         "default_message_time_to_live_ms",
         "duplicate_detection_history_time_window_ms",
         "enable_batched_operations",
+        "enable_express",
         "enable_partitioning",
         "forward_dead_lettered_messages_to",
+        "forward_dead_lettered_messages_to_scheme",
         "forward_to",
+        "forward_to_scheme",
         "is_message_size_chosen",
         "lock_duration_ms",
         "max_delivery_count",
@@ -153,6 +157,9 @@ class QueueDescription(EntityDescription):
         user_metadata: str | None = None,
         max_message_size_in_kilobytes: int | None = None,
         authorization_rules: list[AuthorizationRule] | None = None,
+        enable_express: bool = False,
+        forward_to_scheme: str | None = None,
+        forward_dead_lettered_messages_to_scheme: str | None = None,
     ) -> None:
         super().__init__(name, status, user_metadata, authorization_rules)
         self.lock_duration_ms = lock_duration_ms
@@ -166,8 +173,13 @@ class QueueDescription(EntityDescription):
         self.enable_batched_operations = enable_batched_operations
         self.auto_delete_on_idle_ms = auto_delete_on_idle_ms
         self.enable_partitioning = enable_partitioning
+        # Kept for those who ask for it: every message is on disk before it is acknowledged in any case.
+        self.enable_express = enable_express
         self.forward_to = forward_to or None
         self.forward_dead_lettered_messages_to = forward_dead_lettered_messages_to or None
+        # The schemes of the addresses in which the two were written, which clients of Atom expect back.
+        self.forward_to_scheme = forward_to_scheme
+        self.forward_dead_lettered_messages_to_scheme = forward_dead_lettered_messages_to_scheme
         # The size of an entity that is created without one is the default of the namespace's tier.
         self.is_message_size_chosen = max_message_size_in_kilobytes is not None
         self.max_message_size_in_kilobytes = _DEFAULT_MAX_MESSAGE_SIZE_KILOBYTES
@@ -194,17 +206,6 @@ class QueueDescription(EntityDescription):
         if self.auto_delete_on_idle_ms is not None:
             within("auto_delete_on_idle_ms", self.auto_delete_on_idle_ms, MIN_AUTO_DELETE_ON_IDLE_MS, NEVER_MS)
         self.check_common()
-        if self.requires_session and self.forward_to is not None:
-            raise ArgumentError(
-                f"forward_to is {self.forward_to!r} on a {self.kind} that requires sessions: sessions cannot be "
-                "forwarded, set one of the two"
-            )
-        for field, target in (
-            ("forward_to", self.forward_to),
-            ("forward_dead_lettered_messages_to", self.forward_dead_lettered_messages_to),
-        ):
-            if target is not None and target.lower() == self.name.lower():
-                raise ArgumentError(f"{field} is {target!r}, the {self.kind} itself: name another one")
 
     def check_name(self) -> None:
         validate_entity_name(self.name)
@@ -220,13 +221,23 @@ class QueueDescription(EntityDescription):
         return "queue"
 
     @property
+    def dead_letter_source(self) -> str:
+        """The name that forwarded dead letters carry. The service writes it in lower case (NServiceBus's tests)."""
+        return self.name.lower()
+
+    @property
     def judges_properties(self) -> bool:
         """Whether messages have to be decoded so far that their properties are known."""
         return self.requires_session or self.requires_duplicate_detection or self.enable_partitioning
 
     @property
+    def total_size_in_megabytes(self) -> int:
+        """The room that the entity has: each partition has the chosen size."""
+        return self.max_size_in_megabytes * (PARTITION_COUNT if self.enable_partitioning else 1)
+
+    @property
     def max_size_bytes(self) -> int:
-        return self.max_size_in_megabytes << 20
+        return self.total_size_in_megabytes << 20
 
     def to_fields(self) -> dict[str, object]:
         return {
@@ -247,7 +258,18 @@ class QueueDescription(EntityDescription):
             "forward_dead_lettered_messages_to": self.forward_dead_lettered_messages_to,
             "user_metadata": self.user_metadata,
             "max_message_size_in_kilobytes": self.max_message_size_in_kilobytes,
+            "enable_express": self.enable_express,
         }
+
+    def stored_fields(self) -> dict[str, object]:
+        fields = super().stored_fields()
+        for field, scheme in (
+            ("forward_to_scheme", self.forward_to_scheme),
+            ("forward_dead_lettered_messages_to_scheme", self.forward_dead_lettered_messages_to_scheme),
+        ):
+            if scheme is not None:
+                fields[field] = scheme
+        return fields
 
     @staticmethod
     def from_fields(fields: dict[str, object]) -> QueueDescription:
@@ -276,7 +298,10 @@ _FIELD_TYPES: Final[FieldTypes] = {
     "forward_dead_lettered_messages_to": (str, True),
     "user_metadata": (str, True),
     "max_message_size_in_kilobytes": (int, False),
+    "enable_express": (bool, False),
     "authorization_rules": (list, True),
+    "forward_to_scheme": (str, True),
+    "forward_dead_lettered_messages_to_scheme": (str, True),
 }
 
 

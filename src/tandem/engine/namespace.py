@@ -366,7 +366,9 @@ class Namespace:
             ("forward_to", description.forward_to),
             ("forward_dead_lettered_messages_to", description.forward_dead_lettered_messages_to),
         ):
-            if target is not None and target.lower() not in self._by_path:
+            if target is None or target.lower() == description.name.lower():
+                continue
+            if target.lower() not in self._by_path:
                 raise ArgumentError(f"{field} is {target!r}, which does not exist: make it first")
 
     def delete(self, queue: Queue) -> None:

@@ -319,9 +319,12 @@ class Queue:
             message.sequence_number = 0
         if description.requires_duplicate_detection:
             message_id = message_id_of(stored.bare)
-            if message_id is not None:
+            keys = message.duplicate_keys or []
+            # A message that comes back to a queue on its way is not a duplicate of itself.
+            is_back = any(number == self.number for number, _, _ in keys)
+            if message_id is not None and not is_back:
                 window_ms = description.duplicate_detection_history_time_window_ms
-                message.duplicate_keys = [*(message.duplicate_keys or []), (self.number, message_id, window_ms)]
+                message.duplicate_keys = [*keys, (self.number, message_id, window_ms)]
                 self._expect_to_forget()
 
     def place_dead(self, message: BrokeredMessage, row: int, properties: dict[str, object]) -> None:
@@ -398,7 +401,7 @@ class Queue:
             target = self.namespace.find(forward_to)
             if target is not None and message.hop_count < MAX_HOPS and _why_not(target, forward_to, message) is None:
                 message.hop_count += 1
-                message.dead_letter_source = self.name
+                message.dead_letter_source = self.description.dead_letter_source
                 message.enqueue_sequence_number = message.enqueue_sequence_number or message.sequence_number
                 message.enqueued_time_ms = self.namespace.now_ms
                 message.state = ACTIVE
@@ -442,6 +445,8 @@ class Queue:
         if not description.can_receive:
             for subqueue in self.subqueues():
                 subqueue.close_all_consumers(disabled)
+        if description.forward_to is not None and self.main.sessions is not None:
+            self.main.free_sessions()
         self._forget_later()
         self.watch_idle()
         self.namespace.pump_soon(self.main)

@@ -227,11 +227,32 @@ class SubQueue:
                 "A sessionful message receiver cannot be created on an entity that does not require sessions.",
                 Scope.LINK,
             )
+        forward_to = self.queue.description.forward_to
+        if forward_to is not None:
+            raise self._forwarding_error(forward_to)
         consumer = Consumer(self, context, deletes)
         self.consumers[consumer] = None
         self.queue.touch()
         self.sessions.accept(consumer, session_id, wait_ms)
         return consumer
+
+    def free_sessions(self) -> None:
+        """Forwarding begins: take the sessions from their receivers, and find everything available on disk again.
+
+        A session keeps its messages together: nothing of it may be forwarded while somebody holds it.
+        """
+        forward_to = self.queue.description.forward_to
+        assert forward_to is not None
+        self.close_all_consumers(self._forwarding_error(forward_to))
+        self.outlet.head.floor = 0
+        self.outlet.head.clear()
+
+    def _forwarding_error(self, forward_to: str) -> NotAllowed:
+        return NotAllowed(
+            f"'{self.queue.name}' forwards its messages to '{forward_to}': no session of it can be received. "
+            "Receive from there, or end the forwarding.",
+            Scope.LINK,
+        )
 
     def close_consumer(self, consumer: Consumer) -> None:
         if not consumer.is_open:

@@ -27,10 +27,11 @@ class TopicDescription(QueueDescription):
         status: EntityStatus = EntityStatus.ACTIVE,
         auto_delete_on_idle_ms: int | None = None,
         enable_partitioning: bool = False,
-        support_ordering: bool = False,
+        support_ordering: bool = True,
         user_metadata: str | None = None,
         max_message_size_in_kilobytes: int | None = None,
         authorization_rules: list[AuthorizationRule] | None = None,
+        enable_express: bool = False,
     ) -> None:
         # Kept for those who ask for it; messages of a topic keep their order in any case.
         self.support_ordering = support_ordering
@@ -47,6 +48,7 @@ class TopicDescription(QueueDescription):
             user_metadata=user_metadata,
             max_message_size_in_kilobytes=max_message_size_in_kilobytes,
             authorization_rules=authorization_rules,
+            enable_express=enable_express,
         )
         if status is EntityStatus.RECEIVE_DISABLED:
             raise ArgumentError(
@@ -87,5 +89,6 @@ _FIELD_TYPES: Final[FieldTypes] = {
     "support_ordering": (bool, False),
     "user_metadata": (str, True),
     "max_message_size_in_kilobytes": (int, False),
+    "enable_express": (bool, False),
     "authorization_rules": (list, True),
 }
