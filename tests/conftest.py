@@ -9,6 +9,7 @@ from hypothesis import settings
 
 from tandem._form import is_pure_requested
 from tests.drawing import examples
+from tests.sdk_leaks import ignore_leaks_of_the_sdk
 from tools.compile_core import is_current, shared_objects
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -16,6 +17,11 @@ ROOT = Path(__file__).resolve().parent.parent
 # No deadline per example: it measures the machine, not the code. pytest-timeout bounds the whole test.
 settings.register_profile("tandem", deadline=None, print_blob=True, max_examples=examples(100))
 settings.load_profile("tandem")
+
+
+def pytest_sessionstart() -> None:
+    # Not in pytest_configure, where pytest itself has yet to watch over such reports.
+    ignore_leaks_of_the_sdk()
 
 
 def pytest_configure(config: pytest.Config) -> None:

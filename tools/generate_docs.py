@@ -5,6 +5,7 @@ docs/reference/compatibility.md    from the last `make test-sdks`, in tests/comp
 docs/reference/errors.md           from src/tandem/errors.py
 docs/reference/faults.md           its tables, from src/tandem/fault_kinds.py and tools/fault_surfaces.py
 docs/reference/pairing.md          its table of errors, from src/tandem/pairing/judging.py
+docs/reference/tiers.md            its table, from src/tandem/engine/tiers.py
 docs/reference/state-machines.md   from the tables of src/tandem/amqp/states.py, src/tandem/pairing/failover.py and
                                    src/tandem/server/health/gauge.py
 """
@@ -20,6 +21,7 @@ from typing import Any
 
 from tandem import client, errors, limits
 from tandem.amqp import states
+from tandem.engine.tiers import Tier, limits_of
 from tandem.fault_kinds import DEFAULT_ERRORS, ERRORS, FaultKind, name_of_error
 from tandem.pairing.detour import Judgement
 from tandem.pairing.failover import TRANSITIONS
@@ -33,6 +35,8 @@ ROOT = Path(__file__).resolve().parent.parent
 Table = Mapping[Any, enum.Enum]
 _TABLE_BEGIN = "<!-- The table of errors is made from the code by `make docs`. -->"
 _TABLE_END = "<!-- End of the table of errors. -->"
+_TIERS_BEGIN = "<!-- The table of limits is made from the code by `make docs`. -->"
+_TIERS_END = "<!-- End of the table of limits. -->"
 
 _CONSEQUENCES = {
     Judgement.LOST: "failover, unless the next connection works",
@@ -192,6 +196,33 @@ def pairing_page() -> str:
     return f"{before}{begin}\n\n{failover_table()}\n{end}{after}"
 
 
+def tiers_table() -> str:
+    """Return each limit that depends on the tier, one column for each tier."""
+    columns = [limits_of(tier) for tier in Tier]
+    parts = [f"| limit | {' | '.join(f'`{one.name}`' for one in columns)} |\n|---|{'---|' * len(columns)}\n"]
+    for name in columns[0].to_fields():
+        values = [_limit_text(one.to_fields()[name]) for one in columns]
+        parts.append(f"| `{name}` | {' | '.join(values)} |\n")
+    return "".join(parts)
+
+
+def _limit_text(value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, list):
+        return ", ".join(f"{one:,}" for one in value) or "any"
+    return f"{value:,}"
+
+
+def tiers_page() -> str:
+    """Return the page as it is, with the table between its two marks made anew."""
+    path = ROOT / "docs/reference/tiers.md"
+    before, begin, rest = path.read_text().partition(_TIERS_BEGIN)
+    _, end, after = rest.partition(_TIERS_END)
+    assert end, f"{path} has lost the marks around its table of limits"
+    return f"{before}{begin}\n\n{tiers_table()}\n{end}{after}"
+
+
 def pages() -> dict[Path, str]:
     return {
         ROOT / "docs/limits.md": limits_page(),
@@ -200,6 +231,7 @@ def pages() -> dict[Path, str]:
         ROOT / "docs/reference/faults.md": faults_page(),
         ROOT / "docs/reference/state-machines.md": states_page(),
         ROOT / "docs/reference/pairing.md": pairing_page(),
+        ROOT / "docs/reference/tiers.md": tiers_page(),
     }
 
 

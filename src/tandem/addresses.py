@@ -24,6 +24,7 @@ __all__ = [
     "SubQueue",
     "is_within",
     "parse_address",
+    "scheme_of",
     "split_hub_path",
     "split_subscription",
     "subscription_path",
@@ -45,12 +46,19 @@ MAX_SUBSCRIPTION_NAME_CHARACTERS: Final = 50
 # What stands between a topic and its subscription in a path.
 SUBSCRIPTIONS: Final = "/Subscriptions/"
 
-_SCHEME: Final = re.compile(r"(?:sb|amqps?|https?)://", re.IGNORECASE)
-_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._~/-]*[A-Za-z0-9])?")
+# Any scheme (RFC 3986, 3.1): a colon is never part of a name, so nothing else can be meant.
+_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
-_SUBSCRIPTION_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._$-]*[A-Za-z0-9_$-])?")
+# The service's own message: "Entity segments can contain only letters, numbers, periods (.), hyphens (-), and
+# underscores (_)". It says nothing about the ends of a segment: its recordings have a queue `txt/.-_123`, and
+# MassTransit makes topics such as `MassTransit/Fault--Orders--`. A tilde stands for a slash that cannot be written.
+_SEGMENT: Final = re.compile(r"[A-Za-z0-9._~-]+")
+_SUBSCRIPTION_NAME: Final = re.compile(r"[A-Za-z0-9._-][A-Za-z0-9._$-]*")
 # Names of rules begin with a dollar if the service itself made them: $Default.
-_RULE_NAME: Final = re.compile(r"[$]?[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9_-])?")
+_RULE_NAME: Final = re.compile(r"[$]?[A-Za-z0-9._-]+")
+
+# HTTP clients resolve these segments of a URL before they send it: an entity of such a name could not be managed.
+_RELATIVE: Final = (".", "..")
 
 _PARTITIONS: Final = "partitions"
 _CONSUMER_GROUPS: Final = "consumergroups"
@@ -129,36 +137,41 @@ def parse_address(text: str) -> Address:
     return Address(host, "/".join(segments), sub_queue, is_management, is_cbs=False)
 
 
+def scheme_of(text: str) -> str | None:
+    """Return the scheme of an address in lower case; None for an address without one."""
+    scheme = _SCHEME.match(text)
+    return None if scheme is None else scheme.group(1).lower()
+
+
 def is_within(resource: str, scope: str) -> bool:
     """Whether a path in lower case is the scope or lies below it. The empty scope is the whole namespace."""
     return not scope or resource == scope or resource.startswith(scope + "/")
 
 
 def validate_entity_name(name: str, field: str = "name") -> None:
-    """Refuse a name that no queue, topic or event hub can have. The field is named in the error."""
+    """Refuse a name that no queue, topic or event hub can have. The error names the field."""
     if not 1 <= len(name) <= MAX_ENTITY_NAME_CHARACTERS:
         raise ArgumentError(f"{field} has {len(name):,} characters; allowed are 1 to {MAX_ENTITY_NAME_CHARACTERS}")
     for segment in name.split("/"):
         if segment.startswith("$"):
             raise ArgumentError(f"{field} {name!r}: the segment {segment!r} is reserved, as all that start with '$'")
-        # HTTP clients resolve segments of dots before they send a URL: such an entity could not be managed.
-        if segment in {"", ".", ".."}:
+        if not segment or segment in _RELATIVE:
             raise ArgumentError(f"{field} {name!r}: the segment {segment!r} between slashes is not allowed")
-    if _NAME.fullmatch(name) is None:
-        raise ArgumentError(
-            f"{field} {name!r}: allowed are the letters A to Z, digits, '.', '-', '_', '~' and '/', "
-            "with a letter or digit at both ends"
-        )
+        if _SEGMENT.fullmatch(segment) is None:
+            raise ArgumentError(
+                f"{field} {name!r}: allowed are the letters A to Z, digits, '.', '-', '_' and '~', and '/' between "
+                "segments"
+            )
 
 
 def validate_subscription_name(name: str, field: str = "name") -> None:
     """Refuse a name that no subscription can have."""
-    _validate_short_name(name, field, _SUBSCRIPTION_NAME, "'.', '-', '_' and '$'")
+    _validate_short_name(name, field, _SUBSCRIPTION_NAME, "'.', '-', '_' and, not as the first character, '$'")
 
 
 def validate_rule_name(name: str, field: str = "name") -> None:
     """Refuse a name that no rule can have."""
-    _validate_short_name(name, field, _RULE_NAME, "'.', '-' and '_'")
+    _validate_short_name(name, field, _RULE_NAME, "'.', '-' and '_', and '$' as the first character")
 
 
 def _validate_short_name(name: str, field: str, pattern: re.Pattern[str], marks: str) -> None:
@@ -166,8 +179,10 @@ def _validate_short_name(name: str, field: str, pattern: re.Pattern[str], marks:
         raise ArgumentError(
             f"{field} has {len(name):,} characters; allowed are 1 to {MAX_SUBSCRIPTION_NAME_CHARACTERS}"
         )
-    if pattern.fullmatch(name) is None:
-        raise ArgumentError(f"{field} {name!r}: allowed are the letters A to Z, digits, {marks}")
+    if name in _RELATIVE or pattern.fullmatch(name) is None:
+        raise ArgumentError(
+            f"{field} {name!r}: allowed are the letters A to Z, digits, {marks}; '.' and '..' alone are not names"
+        )
 
 
 def subscription_path(topic: str, subscription: str) -> str:

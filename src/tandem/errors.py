@@ -438,7 +438,7 @@ class ArgumentOutOfRange(ArgumentError):
 
 
 class OutOfOrderSequence(ProtocolError):
-    """An idempotent producer left out a number. Send again from the one that was expected."""
+    """An idempotent producer left out a number or used an old one. Send again from the one that was expected."""
 
     condition = "com.microsoft:out-of-order-sequence"
     http_status = 400

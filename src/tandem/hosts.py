@@ -5,13 +5,24 @@ from __future__ import annotations
 from ipaddress import ip_address
 from typing import Final
 
-__all__ = ["DEFAULT_NAMESPACE", "LOCAL_DOMAIN", "carried_name", "dialled_host", "is_cloud_host", "is_loopback"]
+__all__ = [
+    "DEFAULT_NAMESPACE",
+    "LOCAL_DOMAIN",
+    "MAX_PORT",
+    "carried_name",
+    "dialled_host",
+    "is_cloud_host",
+    "is_loopback",
+]
 
 # The name of a namespace whose owner chose none, as the official emulator has it. Any number of brokers share it.
 DEFAULT_NAMESPACE: Final = "sbemulatorns"
 
 # Below it, Tandem's clients and its broker find the namespaces of this machine.
 LOCAL_DOMAIN: Final = ".localhost"
+
+# The largest port number of TCP.
+MAX_PORT: Final = 65_535
 
 # Follows the name of a namespace in each of the service's clouds: contoso.servicebus.windows.net, and
 # contoso.servicebus.usgovcloudapi.net.

@@ -191,6 +191,10 @@ TRANSACTION_TIMEOUT_MS: Final = 120_000
 # Transactions. Open at once on one connection. Each holds up to its 100 messages in memory.
 MAX_TRANSACTIONS_PER_CONNECTION: Final = 100
 
+# Transactions. The same before a token was put. Java and .NET declare one, or a few at once, before their first token;
+# empty as they are then, each holds some hundred bytes for the 20 seconds that a stranger has.
+MAX_TRANSACTIONS_BEFORE_AUTHENTICATION: Final = 8
+
 # Milliseconds. How long a receiver that asks for any session waits for one, unless it names a time. Service: 65,000.
 SESSION_WAIT_MS: Final = 65_000
 
@@ -233,7 +237,7 @@ MIN_RETENTION_BYTES: Final = 16_777_216
 # Receivers without an epoch, of one partition and consumer group. Service: 5.
 MAX_RECEIVERS_WITHOUT_EPOCH: Final = 5
 
-# Idempotent producers that one partition remembers; the one that was silent longest is forgotten. About 200 bytes each.
+# Idempotent producers that one partition remembers; the one that was silent longest is forgotten. About 300 bytes each.
 # Service: not published.
 MAX_PRODUCERS_PER_PARTITION: Final = 10_000
 

@@ -28,7 +28,9 @@ PROGRAM: Final = (sys.executable, "-c", MAIN)
 # Seconds. A command takes about one; the rest is for a machine that is busy.
 TIME_LIMIT_S: Final = 120
 
-READY: Final = re.compile(r"ready amqp://(?P<host>\S+):(?P<port>\d+) http://(?P=host):(?P<http_port>\d+)\n")
+READY: Final = re.compile(
+    r"ready amqp://(?P<host>\S+):(?P<port>\d+) http://(?P=host):(?P<http_port>\d+)(?P<further>(?: \S+:\d+)*)\n"
+)
 
 
 def environment(**extra: str) -> dict[str, str]:
@@ -138,6 +140,8 @@ class Serving:
         self.host = ready["host"]
         self.port = int(ready["port"])
         self.http_port = int(ready["http_port"])
+        # The addresses of --listen, as they are printed.
+        self.further = ready["further"].split()
 
     def stop(self, by: signal.Signals = signal.SIGTERM) -> tuple[int, str, str]:
         """The exit code, and everything it wrote after it was ready."""

@@ -15,6 +15,7 @@ import pytest
 
 from tandem.management.client import BrokerUnreachable, ManagementClient
 from tandem.management.connection_string import ConnectionString
+from tandem.testing.ports import PortReservation
 from tests.cli.program import one_line, serving, tandem, tandem_here
 from tests.patience import PATIENCE_S
 
@@ -207,11 +208,21 @@ def test_the_config_of_the_official_emulator_is_taken_with_its_queues_topics_and
 
 
 def test_the_environment_variables_of_the_official_emulator_count(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     (tmp_path / "Config.json").write_text('{"UserConfig": {"Namespaces": [{"Queues": [{"Name": "queue.1"}]}]}}')
-    variables = {"EMULATOR_HTTP_PORT": str(port), "CONFIG_PATH": str(tmp_path / "Config.json"), "ACCEPT_EULA": "Y"}
-    with serving(tmp_path / "data", "--dev", "--tls", "off", picks_http_port=False, **variables) as broker:
+    with (
+        PortReservation(1) as reservation,
+        serving(
+            tmp_path / "data",
+            "--dev",
+            "--tls",
+            "off",
+            picks_http_port=False,
+            EMULATOR_HTTP_PORT=str(reservation.ports[0]),
+            CONFIG_PATH=str(tmp_path / "Config.json"),
+            ACCEPT_EULA="Y",
+        ) as broker,
+    ):
+        (port,) = reservation.ports
         assert broker.http_port == port
         assert [queue["name"] for queue in ManagementClient(local(port)).queues.list_all()] == ["queue.1"]
 
@@ -257,5 +268,6 @@ def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
             "serve", "--dev", "--tls", "off", "--port", "0", "--http-port", str(port), folder=tmp_path
         )
         line = one_line(refused)
-    assert f"127.0.0.1:{port}" in line
+    assert line.startswith(f"tandem: --http-port: cannot listen on 127.0.0.1:{port}: ")
+    assert "stop the process that listens there, or choose another port" in line
     assert "in use" in line

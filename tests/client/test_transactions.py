@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -65,6 +66,59 @@ async def test_a_message_goes_through_another_queue_to_its_own(
     message = await factory.create_queue_client(queue).receive(PATIENCE_S)
     assert message is not None
     assert message.body == b"passing through"
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+async def test_a_scheduled_message_is_cancelled_with_the_commit_or_not_at_all(
+    factory: MessagingFactory, queue: str, is_committed: bool
+) -> None:
+    client = factory.create_queue_client(queue)
+    number = await client.schedule(BrokeredMessage("later"), datetime.now(UTC) + timedelta(hours=1))
+
+    async def work() -> None:
+        async with factory.transaction() as transaction:
+            await client.cancel_scheduled(number, transaction=transaction)
+            assert len(await client.peek(10, number)) == 1
+            if not is_committed:
+                raise Changed
+
+    with contextlib.nullcontext() if is_committed else pytest.raises(Changed):
+        await work()
+    assert len(await client.peek(10, number)) == (0 if is_committed else 1)
+
+
+@pytest.mark.parametrize("is_committed", [True, False])
+async def test_the_state_of_a_session_is_set_with_the_commit_or_not_at_all(
+    broker: Broker, factory: MessagingFactory, name: str, is_committed: bool
+) -> None:
+    broker.create_queue(name, requires_session=True)
+    client = factory.create_queue_client(name)
+    async with await client.accept_session("mine") as session:
+        await session.set_state(b"old")
+
+        async def work() -> None:
+            async with factory.transaction() as transaction:
+                await session.set_state(b"new", transaction=transaction)
+                assert await session.get_state() == b"old"
+                assert await session.get_state(transaction=transaction) == b"new"
+                if not is_committed:
+                    raise Changed
+
+        with contextlib.nullcontext() if is_committed else pytest.raises(Changed):
+            await work()
+        assert await session.get_state() == (b"new" if is_committed else b"old")
+
+
+async def test_a_program_that_uses_transactions_receives_from_as_many_entities_as_it_likes(
+    broker: Broker, factory: MessagingFactory, queue: str
+) -> None:
+    broker.create_queue(f"{queue}-other")
+    clients = [factory.create_queue_client(name) for name in (queue, f"{queue}-other")]
+    async with factory.transaction() as transaction:
+        await clients[0].send(BrokeredMessage("first"), transaction=transaction)
+    await clients[1].send(BrokeredMessage("second"))
+    bodies = [message.body for client in clients if (message := await client.receive(PATIENCE_S)) is not None]
+    assert bodies == [b"first", b"second"]
 
 
 async def test_a_transaction_is_lost_with_its_connection(broker: Broker, proxy: Proxy, queue: str) -> None:

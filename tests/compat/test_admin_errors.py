@@ -100,7 +100,9 @@ def test_what_exists_cannot_be_created_again(admin: Admin) -> None:
         partial(admin.create_queue, topic),
         partial(admin.create_subscription, topic, "S"),
     ):
-        with pytest.raises(ResourceExistsError, match="SubCode=40900") as refused:
+        with pytest.raises(
+            ResourceExistsError, match=r"SubCode=40900|The messaging entity .* already exists"
+        ) as refused:
             create()
         assert refused.value.status_code == 409
 
@@ -135,7 +137,7 @@ def test_bad_names_are_refused(admin: Admin) -> None:
     admin.create_topic(topic)
     for create in (
         partial(admin.create_queue, "a$b"),
-        partial(admin.create_queue, "ends-with-"),
+        partial(admin.create_queue, "a/b[]"),
         partial(admin.create_queue, "n" * 261),
         partial(admin.create_topic, "with space"),
         partial(admin.create_subscription, topic, "s" * 51),

@@ -34,6 +34,7 @@ VALUES: Final[dict[str, Any]] = {
     "small": 1e-300,
     "date": datetime(2020, 7, 5, 11, 12, 13, tzinfo=UTC),
     "long-ago": datetime(1, 1, 1, tzinfo=UTC),
+    "without-zone": datetime(2020, 7, 5, 11, 12, 13),  # noqa: DTZ001 - it comes back without one
     "far": datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC),
     "day": timedelta(days=1, hours=2, minutes=3, seconds=4),
     "part": timedelta(microseconds=1_500_001),
@@ -103,6 +104,14 @@ def test_a_correlation_filter_keeps_everything_it_compares(admin: Admin, topic: 
     assert rule.filter.label == "only"
     assert {getattr(rule.filter, name) for name in texts if name != "label"} == {None}
     assert not rule.filter.properties
+
+
+@mission("M4", "M8")
+@pytest.mark.parametrize("text", ["1 = 1", "1=1", "1 = 0", "  a = 1 "])
+def test_a_sql_filter_keeps_its_kind_and_its_text(admin: Admin, topic: str, text: str) -> None:
+    admin.create_rule(topic, "all", "simple", filter=SqlRuleFilter(text))
+    condition = admin.get_rule(topic, "all", "simple").filter
+    assert (type(condition), condition.sql_expression) == (SqlRuleFilter, text)
 
 
 @mission("M4", "M8")

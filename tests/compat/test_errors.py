@@ -24,6 +24,7 @@ from tests.compat.sdk import (
     Bus,
     Queue,
     connection_string,
+    in_seconds,
     take,
     take_all,
     take_one,
@@ -225,3 +226,19 @@ def test_one_refused_link_harms_nobody_else(bus: Bus) -> None:
             disabled.send("hello")
         sender.send_messages(ServiceBusMessage("hello"))
         assert text(take_one(receiver)) == "hello"
+
+
+@mission("M4", "M17")
+def test_a_client_goes_on_with_an_entity_that_was_deleted_and_created_again(bus: Bus) -> None:
+    """What it asks goes on at once; a sender is told of the end of its entity once."""
+    queue = bus.queue()
+    with queue.sender() as sender:
+        sender.send_messages(ServiceBusMessage("lost with the queue"))
+        sender.schedule_messages(ServiceBusMessage("lost as well"), in_seconds(3_600))
+        bus.broker.delete_queue(queue.name)
+        bus.broker.create_queue(queue.name)
+        sender.schedule_messages(ServiceBusMessage("scheduled"), in_seconds(3_600))
+        with pytest.raises(MessagingEntityNotFoundError):
+            sender.send_messages(ServiceBusMessage("refused"))
+        sender.send_messages(ServiceBusMessage("sent"))
+    assert queue.counts() == {"active": 1, "scheduled": 1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +13,16 @@ from tandem.amqp import ACCEPTED, IncomingDelivery, Message, Rejected, Transacti
 from tandem.amqp.batch import BATCH_FORMAT, make_batch
 from tandem.amqp.message import encode_message
 from tandem.amqp.terminus import Source
-from tandem.amqp.types import Described, Symbol, ULong
-from tandem.driver import Client, Receiver
+from tandem.amqp.types import Described, Int, Short, Symbol, ULong
+from tandem.driver import Client, Receiver, Sender
 from tandem.engine.hubs.description import EventHubDescription
 from tandem.errors import RemoteError
 from tandem.server.broker import Broker
 from tests.markers import mission, spec
-from tests.server.test_broker import condition, connect, data_of, request, running
+from tests.server.test_broker import condition, connect, data_of, make_queue, request, running
 
+IDEMPOTENT = Symbol("com.microsoft:idempotent-producer")
+RUNTIME_METRIC = Symbol("com.microsoft:enable-receiver-runtime-metric")
 SELECTOR = Symbol("apache.org:selector-filter:string")
 # The descriptor that some SDKs write as a number.
 SELECTOR_CODE = ULong(0x0000_468C_0000_0004)
@@ -92,6 +95,58 @@ async def test_an_event_comes_settled_without_a_header_and_with_the_annotations_
         "x-opt-offset",
         "x-opt-enqueued-time",
     ]
+
+
+@mission("M10")
+async def test_delivery_annotations_come_back_beside_the_metrics_that_a_reader_asked_for(tmp_path: Path) -> None:
+    sent = encode_message(
+        delivery_annotations={"mine": 7, "last_enqueued_offset": "forged"}, message_annotations={"own": 8}, data=b"a"
+    )
+    async with running(tmp_path) as broker:
+        await make_hub(broker)
+        async with await connect(broker) as client:
+            sender = await client.sender("hub/Partitions/0")
+            assert await sender.send(sent) is ACCEPTED
+            assert await sender.send(make_batch([sent]), message_format=BATCH_FORMAT) is ACCEPTED
+            plain = await take(await client.receiver(path()), 2)
+            informed = await take(await client.receiver(path(), desired_capabilities=[RUNTIME_METRIC]), 2)
+    for delivery in plain:
+        assert Message(delivery.payload).delivery_annotations == {"mine": 7}
+        assert (Message(delivery.payload).message_annotations or {})["own"] == 8
+    for delivery in informed:
+        found = Message(delivery.payload).delivery_annotations or {}
+        # Every reader gets one map, in the place that the specification gives it.
+        assert delivery.payload[:3] == b"\x00\x53\x71"
+        assert (found["mine"], found["last_enqueued_offset"], len(found)) == (7, "1", 6)
+
+
+async def test_delivery_annotations_that_are_no_map_are_refused(tmp_path: Path) -> None:
+    torn = b"\x00\x53\x71\xc1\x04\x02\xa3\x09a" + event("a")
+    async with running(tmp_path) as broker:
+        await make_hub(broker)
+        async with await connect(broker) as client:
+            sender = await client.sender("hub/Partitions/0")
+            assert condition(await sender.send(torn)) == "amqp:decode-error"
+            outcome = await sender.send(make_batch([torn]), message_format=BATCH_FORMAT)
+            assert condition(outcome) == "amqp:decode-error"
+            assert await sender.send(event("b")) is ACCEPTED
+
+
+@mission("M10")
+@pytest.mark.parametrize("address, source", [("hub/Partitions/0", path()), ("queue", "queue")])
+@pytest.mark.parametrize("body", [b"\x00\x53\x75\x40", b"\x00\x53\x76\x40"], ids=["data", "sequence"])
+async def test_a_body_that_holds_null_comes_back_as_it_was_sent(
+    tmp_path: Path, address: str, source: str, body: bytes
+) -> None:
+    async with running(tmp_path) as broker:
+        await make_hub(broker)
+        await make_queue(broker, "queue")
+        async with await connect(broker) as client:
+            sender = await client.sender(address)
+            assert await sender.send(body) is ACCEPTED
+            assert await sender.send(make_batch([body]), message_format=BATCH_FORMAT) is ACCEPTED
+            received = await take(await client.receiver(source), 2)
+    assert [one.payload[-4:] for one in received] == [body, body]
 
 
 @mission("M10")
@@ -185,6 +240,18 @@ async def test_a_hub_takes_no_part_in_transactions(tmp_path: Path) -> None:
 
 
 @mission("M10")
+@pytest.mark.parametrize("level, expected", [(-1, "argument-out-of-range"), ("1", "argument-error")])
+async def test_an_owner_level_that_is_no_number_from_0_on_is_refused(
+    tmp_path: Path, level: object, expected: str
+) -> None:
+    async with running(tmp_path) as broker:
+        await make_hub(broker)
+        async with await connect(broker) as client:
+            attaching = client.receiver(path(), properties={Symbol("com.microsoft:epoch"): level})
+            assert await refusal(attaching) == f"com.microsoft:{expected}"
+
+
+@mission("M10")
 async def test_an_owner_that_is_displaced_gets_no_event_that_the_new_one_gets(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         await make_hub(broker)
@@ -267,3 +334,89 @@ async def test_a_broker_that_is_stopped_and_started_has_every_event_where_it_was
         assert await texts(await client.receiver(path(1)), 2) == "xy"
         await fill(client, "d")
         assert await texts(await client.receiver(behind("amqp.annotation.x-opt-offset > '2'")), 1) == "d"
+
+
+# --- idempotent producers, as the .NET SDK opens them ---------------------------------------------------------------
+
+
+def numbered(number: int, *texts_: str) -> bytes:
+    key = "com.microsoft:producer-sequence-number"
+    return make_batch([event(text) for text in texts_], message_annotations={key: Int(number)})
+
+
+async def produce(client: Client, state: Mapping[str, object] = {}, address: str = "hub/Partitions/0") -> Sender:
+    """A link of an idempotent producer. What it does not know of its state it leaves null."""
+    names = {"id": "producer-id", "epoch": "producer-epoch", "number": "producer-sequence-number"}
+    properties: dict[object, object] = {
+        Symbol(f"com.microsoft:{name}"): state.get(short) for short, name in names.items()
+    }
+    return await client.sender(address, properties=properties, desired_capabilities=[IDEMPOTENT])
+
+
+def offered(sender: Sender) -> tuple[list[Symbol], dict[str, object]]:
+    """The capabilities that the reply offers, and the state of the producer in its properties."""
+    attach = sender.link.attach
+    assert attach is not None
+    prefix = "com.microsoft:producer-"
+    found = {str(name): value for name, value in (attach.properties or {}).items()}
+    state = {name.removeprefix(prefix): value for name, value in found.items() if name.startswith(prefix)}
+    return attach.offered_capabilities or [], state
+
+
+@mission("M10")
+async def test_a_new_idempotent_producer_gets_an_id_and_starts_at_0(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        await make_hub(broker)
+        async with await connect(broker) as client:
+            sender = await produce(client)
+            capabilities, state = offered(sender)
+            assert capabilities == [IDEMPOTENT]
+            assert isinstance(state.pop("id"), int)
+            assert state == {"epoch": Short(0), "sequence-number": Int(0)}
+            assert await sender.send(numbered(1, "a", "b"), message_format=BATCH_FORMAT) is ACCEPTED
+            assert await texts(await client.receiver(path()), 2) == "ab"
+
+
+@mission("M10")
+async def test_an_old_number_is_an_error_and_only_a_repetition_is_acknowledged(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        await make_hub(broker)
+        async with await connect(broker) as client:
+            sender = await produce(client, {"id": 7, "epoch": Short(0)})
+            for number, text in ((1, "abcde"), (6, "f")):
+                assert await sender.send(numbered(number, *text), message_format=BATCH_FORMAT) is ACCEPTED
+            for number, text in ((2, "x"), (6, "x"), (1, "abcde"), (5, "ef")):
+                outcome = await sender.send(numbered(number, *text), message_format=BATCH_FORMAT)
+                assert condition(outcome) == "com.microsoft:out-of-order-sequence"
+            # Its acknowledgement was lost with the link.
+            again = await produce(client, {"id": 7, "epoch": Short(0), "number": Int(5)})
+            assert await again.send(numbered(6, "f"), message_format=BATCH_FORMAT) is ACCEPTED
+            assert await again.send(numbered(7, "g"), message_format=BATCH_FORMAT) is ACCEPTED
+            assert await texts(await client.receiver(path()), 7) == "abcdefg"
+
+
+@mission("M10")
+@pytest.mark.parametrize("state", [{"epoch": Short(-1)}, {"id": -1}, {"number": Int(-1)}], ids=str)
+async def test_a_producer_with_a_negative_number_is_refused_as_out_of_range(
+    tmp_path: Path, state: dict[str, object]
+) -> None:
+    async with running(tmp_path) as broker:
+        await make_hub(broker)
+        async with await connect(broker) as client:
+            with pytest.raises(RemoteError, match="must be zero or positive") as caught:
+                await produce(client, state)
+            assert caught.value.condition == "com.microsoft:argument-out-of-range"
+
+
+@mission("M10")
+async def test_a_link_to_the_whole_hub_may_ask_for_idempotence_and_is_offered_none(tmp_path: Path) -> None:
+    # The .NET SDK opens one to learn how large a batch may be.
+    async with running(tmp_path) as broker:
+        await make_hub(broker, partition_count=1)
+        async with await connect(broker) as client:
+            sender = await produce(client, address="hub")
+            assert offered(sender) == ([], {})
+            assert sender.link.attach is not None
+            assert sender.link.attach.max_message_size == 1_048_576
+            assert await sender.send(event("a")) is ACCEPTED
+            assert await texts(await client.receiver(path()), 1) == "a"

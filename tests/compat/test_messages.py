@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import uuid
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
-from azure.servicebus import ServiceBusMessage, ServiceBusReceivedMessage
+from azure.servicebus import ServiceBusMessage, ServiceBusReceivedMessage, ServiceBusReceiveMode
 from azure.servicebus.amqp import AmqpAnnotatedMessage, AmqpMessageBodyType, AmqpMessageHeader, AmqpMessageProperties
 
 from tests.compat.sdk import AT_ONCE, Bus, take_one
@@ -150,6 +151,14 @@ def test_a_delivery_carries_its_lock_token_in_both_places(bus: Bus) -> None:
         assert annotations[b"x-opt-lock-token"] == message.lock_token
 
 
+def test_a_message_that_is_received_and_deleted_has_an_empty_map_of_delivery_annotations(bus: Bus) -> None:
+    """As the live tests of the SDK expect."""
+    queue = bus.queue()
+    queue.send("x")
+    with queue.receiver(receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE) as receiver:
+        assert take_one(receiver).raw_amqp_message.delivery_annotations == {}
+
+
 def test_a_peeked_message_is_as_complete_as_a_received_one(bus: Bus) -> None:
     queue = bus.queue()
     queue.send(ServiceBusMessage("body", message_id="7", subject="label", application_properties={"colour": "red"}))
@@ -159,3 +168,34 @@ def test_a_peeked_message_is_as_complete_as_a_received_one(bus: Bus) -> None:
     for name in ("message_id", "subject", "application_properties", "sequence_number", "enqueued_time_utc"):
         assert getattr(peeked, name) == getattr(received, name), name
     assert b"".join(peeked.body) == b"".join(received.body) == b"body"
+
+
+def test_a_received_message_can_be_sent_again(bus: Bus) -> None:
+    """The SDK reads strings as bytes: sent again, the partition key and the message id are binary."""
+    queue = bus.queue()
+    queue.send(ServiceBusMessage("again", message_id="id", partition_key="key", application_properties={"a": "b"}))
+    with queue.receiver() as receiver, queue.sender() as sender:
+        first = take_one(receiver)
+        sender.send_messages(first)
+        receiver.complete_message(first)
+        second = take_one(receiver)
+        receiver.complete_message(second)
+    assert (second.message_id, second.partition_key) == ("id", "key")
+    assert second.sequence_number != first.sequence_number
+
+
+@pytest.mark.parametrize("text", ["1.50", "-0.000001", "4294967295", "1E+3"])
+def test_a_decimal_comes_back(bus: Bus, text: str) -> None:
+    """The SDK writes decimals as AMQP 1.0 says, and reads only the layout that the service delivers."""
+    number = Decimal(text)
+    properties: dict[str | bytes, Any] = {"price": number, "text": "t"}
+    received = round_trip(bus, ServiceBusMessage("body", application_properties=properties))
+    assert received.application_properties == {b"price": number, b"text": b"t"}
+
+
+def test_a_decimal_among_the_annotations_comes_back(bus: Bus) -> None:
+    annotations: dict[str, Any] = {"x-opt-price": Decimal("1.5")}
+    message = AmqpAnnotatedMessage(data_body=b"x", annotations=annotations, delivery_annotations=dict(annotations))
+    raw = round_trip(bus, message).raw_amqp_message
+    assert (raw.annotations or {})[b"x-opt-price"] == Decimal("1.5")
+    assert (raw.delivery_annotations or {})[b"x-opt-price"] == Decimal("1.5")

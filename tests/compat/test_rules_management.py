@@ -144,7 +144,8 @@ async def test_every_kind_of_filter_is_read_and_written(bus: Bus) -> None:
     }
     filters: dict[str, object] = {
         "everything": {"sql-filter": {"expression": "1=1"}},
-        "nothing": {"sql-filter": {"expression": "1 = 0"}},
+        "nothing": {"sql-filter": {"expression": "1=0"}},
+        "written": {"sql-filter": {"expression": "1 = 1"}},
         "partly": {"correlation-filter": {"label": "e", "to": None, "properties": None}},
         "wholly": {"correlation-filter": wanted, "sql-rule-action": None},
     }
@@ -158,7 +159,9 @@ async def test_every_kind_of_filter_is_read_and_written(bus: Bus) -> None:
         "nothing": FALSE_FILTER,
         "partly": CORRELATION_FILTER,
         "wholly": CORRELATION_FILTER,
+        "written": SQL_FILTER,
     }
+    assert found["written"][0].fields[0] == "1 = 1"
     assert found["partly"][0].fields[:8] == [None, None, None, None, "e", None, None, None]
     assert found["wholly"][0].fields == [*list("abcdefgh"), wanted["properties"]]
 

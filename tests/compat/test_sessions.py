@@ -171,6 +171,46 @@ def test_a_session_remembers_its_state_until_it_is_cleared(bus: Bus) -> None:
         assert receiver.session.get_state() is None
 
 
+def test_session_ids_are_compared_without_case(bus: Bus) -> None:
+    queue = session_queue(bus)
+    for spelling in ("Red", "RED", "red"):
+        send(queue, spelling, spelling)
+    with queue.receiver(session_id="rED") as receiver:
+        assert receiver.session.session_id == "rED"
+        messages = take(receiver, 3)
+        assert [(text(message), message.session_id) for message in messages] == [
+            (one, one) for one in ("Red", "RED", "red")
+        ]
+        receiver.session.set_state("half way")
+        receiver.session.renew_lock()
+        with pytest.raises(SessionCannotBeLockedError), queue.receiver(session_id="RED"):
+            pass
+        receiver.defer_message(messages[2])
+        for message in messages[:2]:
+            receiver.complete_message(message)
+    with queue.receiver(session_id="red") as receiver:
+        assert receiver.session.get_state() == b"half way"
+        (deferred,) = receiver.receive_deferred_messages(number_of(messages[2]))
+        receiver.complete_message(deferred)
+    assert queue.counts() == {}
+
+
+def test_the_next_session_is_spelled_as_its_messages_are(bus: Bus) -> None:
+    queue = session_queue(bus)
+    send(queue, "Red", "one")
+    with queue.receiver(session_id=NEXT_AVAILABLE_SESSION) as receiver:
+        assert receiver.session.session_id == "Red"
+        assert take_one(receiver).session_id == "Red"
+
+
+def test_an_empty_state_is_no_state(bus: Bus) -> None:
+    queue = session_queue(bus)
+    with queue.receiver(session_id="red") as receiver:
+        receiver.session.set_state(b"some")
+        receiver.session.set_state(b"")
+        assert receiver.session.get_state() is None
+
+
 @mission("M3")
 def test_a_session_whose_lock_expires_goes_to_the_next_receiver(clocked_bus: ClockedBus) -> None:
     queue = session_queue(clocked_bus)

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Final
 
 import pytest
-from azure.servicebus import ServiceBusMessage, ServiceBusMessageState
+from azure.servicebus import ServiceBusMessage, ServiceBusMessageState, ServiceBusReceiveMode
 from azure.servicebus.exceptions import MessageNotFoundError
 
 from tests.compat.sdk import (
@@ -45,7 +45,8 @@ def test_a_scheduled_message_comes_at_its_time_and_not_before(clocked_bus: Clock
     assert message.enqueued_time_utc is not None
     # When it was due, and not when the four minutes were over.
     assert due <= message.enqueued_time_utc < due + timedelta(minutes=1)
-    assert message.state is ServiceBusMessageState.ACTIVE
+    # As from the service: azure-sdk-for-js pull request 19357.
+    assert message.state is ServiceBusMessageState.SCHEDULED
     # A queue numbers a message when it takes its place in it.
     assert number_of(message) >= number
 
@@ -162,3 +163,56 @@ def test_a_dead_letter_does_not_expire(clocked_bus: ClockedBus) -> None:
     clocked_bus.clock.advance(hours=1)
     with queue.dead_letters() as receiver:
         assert text(take_one(receiver)) == "milk"
+
+
+TTL: Final = timedelta(minutes=10)
+
+
+@pytest.mark.parametrize("own", [None, timedelta(minutes=20)], ids=["no time to live", "a longer one"])
+@pytest.mark.parametrize("how", ["received", "deleted", "peeked", "deferred"])
+def test_a_message_lives_by_the_time_to_live_of_its_queue_if_that_is_shorter(
+    clocked_bus: ClockedBus, own: timedelta | None, how: str
+) -> None:
+    queue = clocked_bus.queue(default_message_time_to_live_ms=TTL // timedelta(milliseconds=1))
+    queue.send(ServiceBusMessage("x", time_to_live=own, message_id="id", subject="s", application_properties={"a": 1}))
+    mode = ServiceBusReceiveMode.RECEIVE_AND_DELETE if how == "deleted" else ServiceBusReceiveMode.PEEK_LOCK
+    with queue.receiver(receive_mode=mode) as receiver:
+        if how == "peeked":
+            (message,) = receiver.peek_messages(1)
+        else:
+            message = take_one(receiver)
+        if how == "deferred":
+            receiver.defer_message(message)
+            (message,) = receiver.receive_deferred_messages(number_of(message))
+    assert message.time_to_live == TTL
+    assert message.enqueued_time_utc is not None
+    assert message.expires_at_utc == message.enqueued_time_utc + TTL
+    properties = message.raw_amqp_message.properties
+    assert properties is not None
+    enqueued_ms = (message.raw_amqp_message.annotations or {})[b"x-opt-enqueued-time"]
+    assert properties.creation_time == enqueued_ms
+    assert properties.absolute_expiry_time == enqueued_ms + TTL // timedelta(milliseconds=1)
+    assert (message.message_id, message.subject, message.application_properties) == ("id", "s", {b"a": 1})
+
+
+def test_a_message_keeps_its_own_time_to_live_if_that_is_shorter(clocked_bus: ClockedBus) -> None:
+    queue = clocked_bus.queue(default_message_time_to_live_ms=TTL // timedelta(milliseconds=1))
+    queue.send(ServiceBusMessage("x", time_to_live=TTL / 2))
+    with queue.receiver() as receiver:
+        message = take_one(receiver)
+    properties = message.raw_amqp_message.properties
+    assert properties is not None
+    assert message.time_to_live == TTL / 2
+    # What the sender wrote, by its own clock.
+    assert properties.creation_time is not None
+    assert properties.absolute_expiry_time == properties.creation_time + TTL / 2 // timedelta(milliseconds=1)
+
+
+def test_each_subscription_grants_its_own_time_to_live(clocked_bus: ClockedBus) -> None:
+    topic = clocked_bus.topic()
+    short, unlimited = topic.subscription(default_message_time_to_live_ms=60_000), topic.subscription()
+    topic.send(ServiceBusMessage("x"))
+    with short.receiver() as receiver:
+        assert take_one(receiver).time_to_live == timedelta(minutes=1)
+    with unlimited.receiver() as receiver:
+        assert not take_one(receiver).time_to_live

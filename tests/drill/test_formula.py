@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tandem.drill.drivers import BATCH as RECEIVE_BATCH
 from tandem.drill.formula import Made, Operations, overcharges
 from tandem.drill.metered import Metered
 from tandem.drill.plan import DrillPlan, Fault
@@ -19,6 +20,7 @@ MADE = Made(
     diverted=40,
     moved=40,
     delivered=100,
+    closed_receivers=0,
     unanswered=0,
     pings_answered=3,
     pings_unanswered=0,
@@ -72,6 +74,11 @@ def test_in_an_outage_longer_than_a_lock_a_batch_of_each_backlog_queue_may_come_
 
 def test_what_was_not_answered_may_or_may_not_be_metered() -> None:
     assert judged({"unanswered": 2, "pings_unanswered": 1}, {"syphon_sends": 42, "pings": 4}) == []
+
+
+def test_a_batch_may_be_on_its_way_to_each_receiver_that_is_closed() -> None:
+    assert judged({"closed_receivers": 2}, {"primary_receives": 100 + 2 * RECEIVE_BATCH}) == []
+    assert judged({"closed_receivers": 2}, {"primary_receives": 101 + 2 * RECEIVE_BATCH})
 
 
 def test_a_broker_that_was_killed_has_lost_its_last_records() -> None:

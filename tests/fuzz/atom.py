@@ -26,6 +26,7 @@ from tandem.management.atom.descriptions import (
     read_queue,
     read_subscription,
     read_topic,
+    with_chosen_size,
 )
 from tandem.management.atom.rules import read_rule_xml, rule_xml
 from tandem.management.atom.xml import MAX_XML_DEPTH, MAX_XML_ELEMENTS, Element, element, escaped, read_xml
@@ -155,42 +156,50 @@ def _judge_descriptions(description: Element) -> None:
             in_elements(str(error))
             continue
         # What is written of an entity, sent back as it is, changes nothing.
-        again = read(read_xml(entity_xml(made, "localhost").encode()))
-        before, after = _stored(made), _stored(again)
+        again = read(read_xml(entity_xml(made, "localhost", "2024-05").encode()), made.description)
+        before, after = _answered(made), again.description.stored_fields()
         promise(before == after, f"{before} became {after}")
 
 
-def _queue(description: Element) -> Queue:
-    return Queue(_NAMESPACE, 2, QueueDescription.from_fields({**read_queue(description), "name": "queue"}), 0)
+def _queue(description: Element, current: QueueDescription | None = None) -> Queue:
+    fields = {**_update(read_queue(description), current), "name": "queue"}
+    return Queue(_NAMESPACE, 2, QueueDescription.from_fields(fields), 0)
 
 
-def _topic(description: Element) -> Queue:
-    return Topic(_NAMESPACE, 3, TopicDescription.from_fields({**read_topic(description), "name": "topic"}), 0)
+def _topic(description: Element, current: QueueDescription | None = None) -> Queue:
+    fields = {**_update(read_topic(description), current), "name": "topic"}
+    return Topic(_NAMESPACE, 3, TopicDescription.from_fields(fields), 0)
 
 
-def _subscription(description: Element) -> Queue:
+def _subscription(description: Element, _current: QueueDescription | None = None) -> Queue:
     fields = {**read_subscription(description), "topic_name": _TOPIC.name, "name": "subscription"}
     return Subscription(_NAMESPACE, 4, _TOPIC, SubscriptionDescription.from_fields(fields), 0)
 
 
-def _stored(made: Queue) -> dict[str, object]:
+def _update(fields: dict[str, object], current: QueueDescription | None) -> dict[str, object]:
+    return fields if current is None else with_chosen_size(fields, current)
+
+
+def _answered(made: Queue) -> dict[str, object]:
+    """Return what is stored, with what the answer states where nothing was chosen."""
     fields = made.description.stored_fields()
-    metadata = fields.get("user_metadata")
-    # XML has one way to write the end of a line.
-    return (
-        {**fields, "user_metadata": metadata.replace("\r\n", "\n").replace("\r", "\n")}
-        if isinstance(metadata, str)
-        else fields
-    )
+    for field in ("forward_to", "forward_dead_lettered_messages_to"):
+        if fields.get(field) is not None:
+            fields[f"{field}_scheme"] = fields.get(f"{field}_scheme", "https")
+    if fields.get("enable_partitioning") and "support_ordering" in fields:
+        fields["support_ordering"] = False
+    return fields
 
 
 def _judge_rule(rule: Rule) -> None:
     again = read_rule_xml("rule", read_xml(rule_xml(rule).encode()), 0)
-    before, after = rule.to_fields(), again.to_fields()
+    before, after = rule.stored_fields(), again.stored_fields()
     promise(repr(before) == repr(after) or "\\r" in repr(before), f"{before!r:.500} became {after!r:.500}")
     # As it is kept on disk.
     stored = Rule.from_fields("rule", msgspec.json.decode(msgspec.json.encode(before), type=dict[str, object]), 0)
-    promise(repr(stored.to_fields()) == repr(before), f"{before!r:.500} is stored as {stored.to_fields()!r:.500}")
+    promise(
+        repr(stored.stored_fields()) == repr(before), f"{before!r:.500} is stored as {stored.stored_fields()!r:.500}"
+    )
 
 
 def _depth(root: Element) -> int:

@@ -278,13 +278,28 @@ def check_books(connection: Connection) -> None:
         undecided = sum(
             delivery.undecided_bytes
             for session in connection.sessions.values()
-            for delivery in session.incoming_unsettled.values()
+            for delivery in [*session.incoming_unsettled.values(), *_sharing(session)]
         )
         promise(connection.undecided_bytes == undecided, f"{connection.undecided_bytes} bytes should be {undecided}")
 
 
+def _sharing(session: Session) -> list[IncomingDelivery]:
+    """Return the deliveries that share their delivery-ids."""
+    return session.shared_ids.named(0, 0xFFFF_FFFF, is_taken=False)
+
+
+def _check_shared_ids(session: Session) -> None:
+    sharing = _sharing(session)
+    promise(len(sharing) == session.shared_ids.undecided_count, "deliveries that share their ids are miscounted")
+    promise(len(sharing) <= session.max_unsettled + 1, "there are more deliveries that share their ids than allowed")
+    for delivery in sharing:
+        promise(delivery.delivery_id not in session.incoming_unsettled, "a shared delivery-id has an owner")
+        promise(session.links.get(delivery.link.handle) is delivery.link, "a delivery outlived its link")
+
+
 def _check_session(session: Session) -> int:
-    """Its bytes of incomplete deliveries."""
+    """Return its bytes of incomplete deliveries."""
+    _check_shared_ids(session)
     settings = session.connection.settings
     promise(len(session.links) <= settings.handle_max + 1, "there are more links than handle-max allows")
     promise(

@@ -1,16 +1,14 @@
 """An overloaded broker refuses sends and management with ServerBusy, and goes on with receives and settlements.
 
-Real load past each limit, with limits set low: the official SDK waits and tries again, and nothing is lost.
+Real load past each limit, with limits set low: the official SDK waits and tries again, and nothing is lost. Slow
+commits, which need no load, are in test_overload.py.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from azure.servicebus import ServiceBusMessage
@@ -18,87 +16,22 @@ from azure.servicebus import ServiceBusMessage
 from tandem.client import BrokeredMessage, MessagingFactory
 from tandem.errors import RemoteError
 from tandem.server.health import memory
-from tests.cli.program import tandem
+from tests.health.conditions import (
+    facet,
+    in_background,
+    limits,
+    wait_for,
+    wait_for_refusals,
+    wait_until_well,
+)
 from tests.health.sabotage import BrokenBroker
 from tests.health.traffic import Account, connect, consuming, send_each
 from tests.markers import mission
 from tests.patience import wait_until
 
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
-
-# Everything off, so that each test sets one limit; and one second is long already.
-NO_LIMIT = (
-    "max_event_loop_lag_ms = {lag}\nmax_commit_time_ms = {commit}\nmax_memory_megabytes = {memory}\n"
-    "min_disk_megabytes = {disk}\nsustained_ms = 1_000\nstall_ms = 0"
-)
-
-
-def limits(*, lag: int = 0, commit: int = 0, memory: int = 0, disk: int = 0) -> str:
-    return NO_LIMIT.format(lag=lag, commit=commit, memory=memory, disk=disk)
-
-
-def facet(found: dict[str, Any], name: str) -> dict[str, Any]:
-    facets: list[dict[str, Any]] = found["facets"]
-    [one] = [one for one in facets if one["name"] == name]
-    return one
-
-
-def wait_for(broker: BrokenBroker, is_so: Callable[[dict[str, Any]], object], what: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-
-    def look() -> object:
-        found.update(broker.diagnosis())
-        return is_so(found)
-
-    wait_until(look, what, lambda: str(found))
-    return found
-
-
-def wait_for_refusals(broker: BrokenBroker, name: str) -> dict[str, Any]:
-    found = wait_for(broker, lambda found: found["refused_count"] > 0, f"for refusals because of {name}")
-    assert found["status"] == "overloaded"
-    assert facet(found, name)["condition"] in {"overloaded", "easing"}
-    return found
-
-
-def wait_until_well(broker: BrokenBroker) -> None:
-    wait_for(broker, lambda found: found["status"] == "well" and not found["refused"], "for the end of the overload")
-
-
-@contextlib.contextmanager
-def in_background(*work: Callable[[], None]) -> Iterator[None]:
-    """Run these in threads until all of them have come to their end. A failed test waits for none."""
-    threads = [threading.Thread(target=one, daemon=True) for one in work]
-    for thread in threads:
-        thread.start()
-    yield
-    for thread in threads:
-        thread.join()
-
-
-@mission("M13", "M38")
-def test_slow_commits_refuse_sends_until_they_are_fast_again(tmp_path: Path) -> None:
-    account = Account()
-    with BrokenBroker(tmp_path, health=limits(commit=1_000)) as broker:
-        broker.create_queue("orders")
-        broker.create_queue("waiting")
-        send_each(broker.connection_string, "waiting", [f"waiting-{number}" for number in range(5)], account)
-        broker.order("slow-commits", "1.5")
-        bodies = [f"message-{number}" for number in range(20)]
-        with in_background(lambda: send_each(broker.connection_string, "orders", bodies, account)):
-            wait_for_refusals(broker, "commit-time")
-            # Receives and settlements go on.
-            with consuming(broker.connection_string, "waiting", account):
-                wait_until(lambda: len(account.completed) == 5, "for messages that waited", lambda: str(account.errors))
-            shown = tandem("diagnose", connection_string=broker.connection_string)
-            assert shown.returncode == 1
-            assert "commit time is" in shown.stdout
-            assert "the disk of the data directory is slow" in shown.stdout
-            broker.take_back("slow-commits")
-            wait_until_well(broker)
-        with consuming(broker.connection_string, "orders", account):
-            account.wait_until_complete()
-        assert len(account.acknowledged) == 25
+# Messages of a megabyte on each of four connections: more than passes the limit, and as much as a connection may
+# have waiting for a commit.
+FLOOD_MESSAGES = 60
 
 
 @mission("M13", "M38")
@@ -152,7 +85,7 @@ def test_too_much_memory_refuses_sends_until_it_is_free_again(tmp_path: Path) ->
         with consuming(broker.connection_string, "orders", account):
             account.wait_until_complete()
         assert len(account.acknowledged) == 10
-        assert broker.queue("large")["active_message_count"] == 280
+        assert broker.queue("large")["active_message_count"] == 4 * FLOOD_MESSAGES
 
 
 def _idle_megabytes(folder: Path) -> int:
@@ -161,7 +94,7 @@ def _idle_megabytes(folder: Path) -> int:
 
 
 async def _flood(connection_string: str) -> None:
-    """Send 280 messages of a megabyte on four connections, all at once."""
+    """Send messages of a megabyte on four connections, all at once."""
     body = b"x" * 1_000_000
 
     async def send(count: int) -> None:
@@ -171,7 +104,7 @@ async def _flood(connection_string: str) -> None:
         ):
             await asyncio.gather(*[sender.send(BrokeredMessage(body)) for _ in range(count)])
 
-    await asyncio.gather(*[send(70) for _ in range(4)])
+    await asyncio.gather(*[send(FLOOD_MESSAGES) for _ in range(4)])
 
 
 @mission("M13", "M38")

@@ -82,7 +82,7 @@ async def test_a_name_may_hold_slashes_encoded_or_as_they_are(api: Api, path: st
     assert (await api.ask("DELETE", f"/$api/v1/queues/{path}")).status == 200
 
 
-@pytest.mark.parametrize("path", ["$orders", "a//b", "-a", "a%00b", "a%25b", "a" * 261, "caf%C3%A9"])
+@pytest.mark.parametrize("path", ["$orders", "a//b", "a%20b", "a%00b", "a%25b", "a" * 261, "caf%C3%A9"])
 async def test_a_name_that_no_queue_can_have_is_refused(api: Api, path: str) -> None:
     refused = await api.ask("PUT", f"/$api/v1/queues/{path}")
     assert refused.status == 400

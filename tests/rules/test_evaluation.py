@@ -472,3 +472,9 @@ def test_moments_and_spans_are_values() -> None:
     assert repr(DateTime.of_ms(0)) == "DateTime(1970-01-01T00:00:00Z)"
     assert repr(TimeSpan.of_ms(1_500)) == "TimeSpan(00:00:01.5000000)"
     assert TimeSpan.of_ms(2**62).ticks == 2**63 - 1
+
+
+def test_a_decimal_that_a_dotnet_client_wrote_has_its_value() -> None:
+    # 1.5 in the layout of Microsoft.Azure.Amqp.
+    price = Decimal128(bytes.fromhex("0c3e000000000000000000000000000f"))
+    assert decided("price = 1.5 AND price > 1", {"price": price}) is True

@@ -117,6 +117,8 @@ HTTP: Final[dict[str, str]] = {
     "GET /$api/v1/jobs": "manage",
     "GET /$api/v1/jobs/none": "manage",
     "DELETE /$api/v1/jobs/none": "manage",
+    "GET /$api/v1/namespace": "listen send manage",
+    "PATCH /$api/v1/namespace": "manage",
     # Who may manage the namespace may let it fail.
     "GET /$api/v1/diagnosis": "manage",
     "GET /$api/v1/faults": "manage",
@@ -167,7 +169,7 @@ HTTP: Final[dict[str, str]] = {
     f"DELETE /{QUEUE}/messages/1/{LOCK}": "listen manage own",
 }
 # What no row is needed for: nothing is behind these, and a WebSocket carries AMQP.
-WITHOUT_A_ROW: Final = {"/$api{path}", "/$servicebus/websocket"}
+WITHOUT_A_ROW: Final = {"/$api{path}", "/$servicebus/websocket", "/$servicebus/websocket/"}
 
 _ATOM: Final = '<entry xmlns="http://www.w3.org/2005/Atom"><content type="application/xml"><{}/></content></entry>'
 
@@ -275,8 +277,8 @@ LINKS: Final[dict[str, tuple[str, Attach]]] = {
     ),
     "requests to $management": ("listen send manage own", lambda client: client.sender(f"{QUEUE}/$management")),
     "answers of $management": ("listen send manage own", lambda client: client.receiver(f"{QUEUE}/$management")),
-    # Whoever has proven anything may have a transaction: what is done in it needs its own rights.
-    "a coordinator": ("listen send manage own other", lambda client: client.sender(Coordinator())),
+    # Anybody may have a transaction: what is done in it needs its own rights.
+    "a coordinator": (EVERYBODY, lambda client: client.sender(Coordinator())),
     "requests to $cbs": (EVERYBODY, lambda client: client.sender("$cbs")),
     "answers of $cbs": (EVERYBODY, lambda client: client.receiver("$cbs")),
 }

@@ -97,6 +97,25 @@ def data_of(delivery: IncomingDelivery) -> bytes | None:
     return Message(delivery.payload).data
 
 
+# --- receive-and-delete -----------------------------------------------------------------------------------------------
+
+
+@mission("M2")
+async def test_what_is_received_and_deleted_comes_with_an_empty_tag_and_no_delivery_annotations(tmp_path: Path) -> None:
+    """As the service writes it: SDKs take a tag for a lock token, and there is no lock."""
+    async with running(tmp_path) as broker:
+        await make_queue(broker, "queue")
+        async with await connect(broker) as client:
+            sender = await client.sender("queue")
+            await sender.send(encode_message(data=b"x"))
+            await sender.send(encode_message(delivery_annotations={"x-opt-of-mine": 1}, data=b"x"))
+            receiver = await client.receiver("queue", is_settled=True)
+            deliveries = [await receiver.receive() for _ in range(2)]
+    assert [delivery.delivery_tag for delivery in deliveries] == [b"", b""]
+    annotations = [Message(delivery.payload).delivery_annotations for delivery in deliveries]
+    assert annotations == [{}, {Symbol("x-opt-of-mine"): 1}]
+
+
 # --- transactions ---------------------------------------------------------------------------------------------------
 
 
@@ -178,9 +197,10 @@ async def test_a_transaction_cannot_be_made_to_stop_half_way(tmp_path: Path) -> 
             transaction = await declare(controller)
             await sender.send(encode_message(data=b"a"), state=TransactionalState(transaction))
             dead.settle(delivery, TransactionalState(transaction, Rejected()), is_settled=False)
-            assert await controller.send(Discharge(transaction).encode()) == ACCEPTED
-            # The send took place; the dead letter stays what it is, under its lock.
-            assert counts(broker, "q") == (1, 1, 0)
+            outcome = await controller.send(Discharge(transaction).encode())
+            assert condition(outcome) == "amqp:transaction:rollback"
+            # The send did not take place; the dead letter stays what it is, under its lock.
+            assert counts(broker, "q") == (0, 1, 0)
             assert not broker.namespace.get("q").dead_letter_queue.outlet.locks.held.popitem()[1].is_enlisted
 
 
@@ -296,7 +316,7 @@ async def test_a_throttled_send_is_rejected_with_server_busy(tmp_path: Path) -> 
 # --- strangers and tokens -------------------------------------------------------------------------------------------
 
 
-async def test_a_stranger_reaches_nothing_but_cbs(tmp_path: Path) -> None:
+async def test_a_stranger_reaches_no_entity(tmp_path: Path) -> None:
     async with running(tmp_path) as broker:
         await make_queue(broker, "q")
         async with await connect(broker, is_stranger=True) as client:

@@ -83,11 +83,7 @@ def in_a_transaction(desk: Desk) -> tuple[Queue, Callable[[], None]]:
     # The message comes when the transaction is discharged, not when it was sent.
     desk.advance(DELAY_MS)
 
-    def discharge() -> None:
-        desk.namespace.transactions.discharge(transaction.identifier, "owner", False)
-        desk.flush()
-
-    return queue, discharge
+    return queue, lambda: desk.discharge(transaction)
 
 
 def by_way_of_another_queue(desk: Desk) -> tuple[Queue, Callable[[], None]]:

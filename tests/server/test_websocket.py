@@ -60,17 +60,20 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
 # --- the handshake ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", [PATH, f"{PATH}?iothub-no-client-cert=true&x=%24", "/%24servicebus/websocket"])
+@pytest.mark.parametrize("subprotocol", ["AMQPWSB10", "amqp"])
+@pytest.mark.parametrize(
+    "path", [PATH, f"{PATH}/", f"{PATH}?iothub-no-client-cert=true&x=%24", f"{PATH}/?x=1", "/%24servicebus/websocket"]
+)
 async def test_the_subprotocol_is_echoed_and_the_query_ignored(
-    port: Port, session: aiohttp.ClientSession, path: str
+    port: Port, session: aiohttp.ClientSession, path: str, subprotocol: str
 ) -> None:
-    async with session.ws_connect(port.url(path), protocols=["other", SUBPROTOCOL]) as connection:
-        assert connection.protocol == SUBPROTOCOL
+    async with session.ws_connect(port.url(path), protocols=["other", subprotocol]) as connection:
+        assert connection.protocol == subprotocol
         await connection.send_bytes(SASL_HEADER)
         assert (await connection.receive_bytes())[:8] == SASL_HEADER
 
 
-@pytest.mark.parametrize("protocols", [[], ["mqtt"], ["amqpwsb10"]])
+@pytest.mark.parametrize("protocols", [[], ["mqtt"], ["amqpwsb10"], ["AMQP"]])
 async def test_a_websocket_for_another_protocol_is_refused(
     port: Port, session: aiohttp.ClientSession, protocols: list[str]
 ) -> None:

@@ -120,7 +120,8 @@ class Arrivals:
             stop, keys = self._transfer(source, entry, intent, message)
         else:
             stop = chosen(ledger.stops(source, entry, self._now()), message)
-            keys = self._sent_keys(source, intent.content) + self._forwarded_keys(stop.passed[1:], intent.content)
+            first = self._sent_keys(source, intent.content)
+            keys = self._forwarded_keys(stop.passed[1:], intent.content, first)
         entry.duplicate_keys = keys
         if stop.kind != MAIN:
             assert message.stored is not None
@@ -181,13 +182,17 @@ class Arrivals:
             key = f"{content.group_id}\x00{key}"
         return [(book.number, key, description.duplicate_detection_history_time_window_ms)]
 
-    def _forwarded_keys(self, books: list[Book], content: Content) -> list[DuplicateKey]:
-        """The same for queues that it is forwarded to."""
-        return [
-            (book.number, content.message_id, book.description.duplicate_detection_history_time_window_ms)
-            for book in books
-            if book.description.requires_duplicate_detection
-        ]
+    def _forwarded_keys(
+        self, books: list[Book], content: Content, first: list[DuplicateKey] | None = None
+    ) -> list[DuplicateKey]:
+        """The same for queues that it is forwarded to, behind the first ones. Each queue knows it by one key: a message
+        that comes back on its way is not a duplicate of itself."""
+        keys = list(first or [])
+        for book in books:
+            if book.description.requires_duplicate_detection and book.number not in [number for number, _, _ in keys]:
+                window_ms = book.description.duplicate_detection_history_time_window_ms
+                keys.append((book.number, content.message_id, window_ms))
+        return keys
 
     def _transfer(
         self, source: Book, entry: Entry, intent: SendIntent, message: BrokeredMessage
@@ -202,7 +207,7 @@ class Arrivals:
         if message.stream == kept.stream and ledger.is_full(target, entry.size_bytes):
             return kept, first
         stop = chosen(ledger.stops(target, entry, self._now()), message)
-        return stop, first + self._forwarded_keys(stop.passed, intent.content)
+        return stop, self._forwarded_keys(stop.passed, intent.content, first)
 
     # --- messages that a topic passes on ----------------------------------------------------------------------
 
@@ -236,7 +241,7 @@ class Arrivals:
                 if target is None or not target.description.can_send:
                     continue
                 topic = target
-                keys += self._forwarded_keys([topic], intent.content)
+                keys = self._forwarded_keys([topic], intent.content, keys)
             if topic.is_topic:
                 del self.sends[intent.uid]
                 source.accessed_ms = self._now()

@@ -61,7 +61,7 @@ class Auditor:
         self.deleted_count = 0
         self.is_deleting = False
         self.taken: set[int] = set()
-        self.handed: dict[bytes, tuple[int, int]] = {}
+        self.handed: dict[HandedOut, tuple[int, int]] = {}
         self.handed_ever: set[int] = set()
         self.start(Effects())
 
@@ -129,10 +129,10 @@ class Auditor:
             # The last of it: what was left of the queues went before.
             self._judge_drops([drop.number for drop in drops])
         for item in handed:
-            uid, _ = self.handed[item.tag]
+            uid, _ = self.handed[item]
             if uid in self.taken:
                 raise Violation("receive-and-delete deletes", f"message {uid} was handed out and is still there")
-            self.handed[item.tag] = (uid, self.ledger.position)
+            self.handed[item] = (uid, self.ledger.position)
         if effects.notices is not self._notices:
             self._notices = effects.notices
             self._noticed = 0
@@ -161,7 +161,7 @@ class Auditor:
                 self._judge_delivery(lock)
             return handed
         given: list[tuple[int, int, HandedOut | Lock]] = [
-            (item.consumer.subqueue.stream, int.from_bytes(item.tag[8:], "big"), item) for item in handed
+            (item.consumer.subqueue.stream, item.message.sequence_number, item) for item in handed
         ]
         given += [(lock.outlet.subqueue.stream, lock.message.sequence_number, lock) for lock in locks]
         for _, _, one in sorted(given, key=_place):
@@ -388,16 +388,16 @@ class Auditor:
 
     def _judge_handed_out(self, item: HandedOut) -> None:
         receiver = cast("Receiver", item.consumer.context)
-        row = receiver.stream << 44 | int.from_bytes(item.tag[8:], "big")
+        row = receiver.stream << 44 | item.message.sequence_number
         entry = self._judge_given(row, item.payload, receiver, is_deleting=True)
         if entry.uid in self.handed_ever:
             raise Violation("receive-and-delete hands out once", repr(entry))
-        self.handed[item.tag] = (entry.uid, 0)
+        self.handed[item] = (entry.uid, 0)
         self.taken.add(entry.uid)
 
     def released_hand_out(self, item: HandedOut) -> int:
         """A message that was received and deleted goes out."""
-        uid, position = self.handed.pop(item.tag)
+        uid, position = self.handed.pop(item)
         if position > self.ledger.committed_position:
             raise Violation(
                 "receive-and-delete hands out once", f"message {uid} went out before its removal was on disk"

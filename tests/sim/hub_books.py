@@ -137,12 +137,12 @@ class HubBooks:
         self._ledger.put(self._counts, book.key, len(book.events))
         book.awaiting.append((self._ledger.position, len(book.events)))
 
-    def last_number(self, book: PartitionBook, producer_id: int) -> int:
-        """Of an idempotent producer, -1 if it has sent nothing."""
-        return cast("int", self._producers.get((*book.key, producer_id), -1))
+    def last_transfer(self, book: PartitionBook, producer_id: int) -> tuple[int, bytes]:
+        """The last number of an idempotent producer and the transfer that had it; 0 and nothing before the first."""
+        return cast("tuple[int, bytes]", self._producers.get((*book.key, producer_id), (0, b"")))
 
-    def put_last_number(self, book: PartitionBook, producer_id: int, number: int) -> None:
-        self._ledger.put(self._producers, (*book.key, producer_id), number)
+    def put_last_transfer(self, book: PartitionBook, producer_id: int, number: int, payload: bytes) -> None:
+        self._ledger.put(self._producers, (*book.key, producer_id), (number, payload))
 
     def commit(self, now_ms: int) -> None:
         """The ledger knows how far everything is on disk."""

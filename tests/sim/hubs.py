@@ -190,32 +190,35 @@ class Hubs:
         self._send(book, named, payload, message_format, uids, key)
 
     def produce(self) -> None:
-        """An idempotent producer goes on, repeats itself, or leaves something out."""
+        """An idempotent producer goes on, repeats its last transfer, uses an old number, or leaves one out."""
         random = self.random.random
         book, partition = self._pick_partition()
         producer_id = int(random() * 3)
-        last = self.books.last_number(partition, producer_id)
+        last, repeated = self.books.last_transfer(partition, producer_id)
+        mark = ProducerMark(producer_id, 0, 0)
         count = 1 + int(random() * 3)
         draw = random()
+        if repeated and draw < 0.2:
+            self._send(book, partition, repeated, BATCH_FORMAT, [], None, mark)
+            return
         number = last + 1
-        if draw < 0.3 and last + 1 >= count:
-            number = int(random() * (last + 2 - count))
-        elif draw > 0.9 and last >= 0:
+        if repeated and draw < 0.3:
+            number = 1 + int(random() * last)
+        elif repeated and draw > 0.9:
             number = last + 2 + int(random() * 5)
         made = [self._make(None, number + at) for at in range(count)]
         payload = make_batch([one for one, _ in made], message_annotations={_NUMBER: Int(number)})
-        mark = ProducerMark(producer_id, 0, -1)
-        uids = [uid for _, uid in made] if number == last + 1 else []
+        uids = [uid for _, uid in made]
         try:
             is_taken = self._send(book, partition, payload, BATCH_FORMAT, uids, None, mark)
         except OutOfOrderSequence as error:
-            if number <= last + 1:
-                raise Violation("a producer is refused only for a gap", f"{number} after {last}: {error}") from error
+            if number == last + 1:
+                raise Violation("a producer that goes on is not refused", f"{number} after {last}: {error}") from error
             return
-        if number > last + 1 and is_taken:
-            raise Violation("a producer that leaves out a number is refused", f"{number} after {last}")
-        if is_taken and uids:
-            self.books.put_last_number(partition, producer_id, number + count - 1)
+        if number != last + 1 and is_taken:
+            raise Violation("old numbers and gaps are refused", f"{number} after {last}")
+        if is_taken:
+            self.books.put_last_transfer(partition, producer_id, number + count - 1, payload)
 
     def _is_reason(self, error: Exception, book: HubBook, payload: bytes) -> bool:
         """Whether there is one to refuse a send like that."""

@@ -226,7 +226,10 @@ def _enlist_settlement(world: World, transaction: SimTransaction) -> None:
     try:
         transaction.engine.settle(lock, settlement(world, lock, how))
     except ProtocolError as error:
-        if valid and not is_enlisted and transaction.message_count < 100:
+        queue = lock.outlet.subqueue.queue
+        # It may be about another partition.
+        is_partitioned = (queue if queue.topic is None else queue.topic).description.enable_partitioning
+        if valid and not is_enlisted and transaction.message_count < 100 and not is_partitioned:
             raise Violation("a lock lasts as long as it was promised", f"{how} of {entry}: {error!r}") from error
         return
     if valid is False or entry is None:
@@ -269,9 +272,10 @@ def discharge(world: World) -> None:
             auditor.settling[entry.uid] = how
         for intent in transaction.sends:
             auditor.sends[intent.uid] = intent
-    try:
-        world.namespace.transactions.discharge(identifier, transaction.connection, is_failed)
-    except (TransactionRollback, TransactionTimeout, TransactionUnknownId) as error:
+    world.namespace.transactions.discharge(identifier, transaction.connection, is_failed, Ask(world, "discharge"))
+    # Answered at once: nothing in it has to ask the store.
+    _, error = world.namespace.effects.replies[-1]
+    if isinstance(error, TransactionRollback | TransactionTimeout | TransactionUnknownId):
         auditor.settling.clear()
         auditor.sends.clear()
         is_lawful = isinstance(error, TransactionRollback) and (not is_possible or is_tight)
@@ -289,7 +293,6 @@ def discharge(world: World) -> None:
         auditor.audit()
         if auditor.settling or auditor.sends:
             raise Violation("a transaction is all or nothing", f"left undone: {auditor.settling} {auditor.sends}")
-    world.namespace.effects.reply(Ask(world, "discharge"), None)
 
 
 # --- connections and queues -----------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from tandem.engine.sessions import Sessions
 from tandem.engine.subqueue import SubQueue
 from tandem.engine.subscription import Subscription
 from tandem.engine.topic import Topic
-from tandem.engine.transactions import Transactions
+from tandem.engine.transactions import Transaction, Transactions
 from tandem.server.runner import Runner
 from tandem.store.log.memory import MemoryLog
 from tandem.store.memory import MemoryStore
@@ -122,7 +122,7 @@ MUTANTS: Final = (
     Mutant("session given twice", Sessions, "accept", "elif session_id in self._accepted:", "elif False:"),
     Mutant("session lock never ends", Sessions, "on_time", "one.locked_until_ms <= now_ms", "False"),
     Mutant("waiter never told", Sessions, "on_time", "waiter.deadline_ms <= now_ms", "False"),
-    Mutant("session state lost", Sessions, "set_state", "effects.changes.append(", "effects.changes.copy().append("),
+    Mutant("session state lost", Sessions, "put_state", "effects.changes.append(", "effects.changes.copy().append("),
     Mutant(
         "session left, its messages failed",
         Sessions,
@@ -131,7 +131,7 @@ MUTANTS: Final = (
         "self._subqueue.fail(lock)",
     ),
     # --- transactions
-    Mutant("half a transaction", Transactions, "discharge", "in transaction.sends:", "in transaction.sends[1:]:"),
+    Mutant("half a transaction", Transaction, "commit", "in self.sends:", "in self.sends[1:]:"),
     Mutant("rolled back, done all the same", Transactions, "discharge", "if is_failed:", "if False:"),
     Mutant("enlisted lock expires", LockTable, "take_expired", "if not first.is_enlisted:", "if True:"),
     # --- topics
@@ -197,7 +197,7 @@ MUTANTS: Final = (
     ),
     Mutant("topic without its subscriptions", SubQueue, "grow", "topic.subscription_bytes += by_bytes", "pass"),
     Mutant(
-        "session state not part of its topic", Sessions, "set_state", "subqueue.grow(by)", "subqueue.size_bytes += by"
+        "session state not part of its topic", Sessions, "put_state", "subqueue.grow(by)", "subqueue.size_bytes += by"
     ),
     Mutant("time that an action set ignored", Queue, "adopt", "message.state = SCHEDULED", "pass"),
     Mutant("shared by one that left", Queue, "_write", "message.body_number = 0", "pass"),
@@ -308,21 +308,13 @@ MUTANTS: Final = (
         "partition.append(payload, is_batch, max(1, count - 1),",
     ),
     Mutant("key goes around", EventHub, "_choose", "if key is not None:", "if key:"),
-    Mutant("repeated events stored again", Producers, "admit", "return False", "return True"),
+    Mutant("repeated events stored again", Producers, "admit", "return None", "return known"),
+    Mutant("gap of a producer unnoticed", Producers, "admit", "raise _out_of_order(", "_out_of_order("),
     Mutant(
-        "gap of a producer unnoticed",
-        Producers,
-        "admit",
-        "raise OutOfOrderSequence(",
-        "return True\n            OutOfOrderSequence(",
+        "old number acknowledged and lost", Producers, "admit", "raise _out_of_order(", "return None\n            ("
     ),
-    Mutant(
-        "producer forgotten at restart",
-        EventHub,
-        "send",
-        "mark = partition.producers.last_of(mark.producer_id)",
-        "mark = None",
-    ),
+    Mutant("other events under the last numbers lost", Producers, "admit", "checksum == known.checksum", "True"),
+    Mutant("producer forgotten at restart", EventHub, "send", "key, publisher, mark)", "key, publisher, None)"),
     Mutant("retention unheard", EventHubs, "trimmed", "if hub is not None:", "if False:"),
     Mutant("hub lost at restart", EventHub, "record", "effects.changes.append(", "effects.changes.copy().append("),
     Mutant("deleted hub comes back", EventHub, "drop", "changes.append(DropHub(self.number))", "changes.copy()"),

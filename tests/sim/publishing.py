@@ -33,7 +33,9 @@ class Copy(NamedTuple):
         """Two ways of equal length may end in one place: they are told apart by who looks for duplicates on them."""
         asked = [number for number, _, _ in message.duplicate_keys or ()]
         for stop in self.stops:
-            on_the_way = [one.number for one in stop.passed[1:] if one.description.requires_duplicate_detection]
+            passed = [one.number for one in stop.passed[1:] if one.description.requires_duplicate_detection]
+            # A queue that it comes back to does not ask again.
+            on_the_way = list(dict.fromkeys(passed))
             if (stop.stream, stop.hops, on_the_way) == (message.stream, message.hop_count, asked):
                 return stop
         return None

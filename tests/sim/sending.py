@@ -177,13 +177,14 @@ def send_in_transaction(world: World, transaction: SimTransaction) -> None:
         _judge_refusal(world, book, error, intent.size_bytes)
         return
     world.note(f"send {intent} in transaction {transaction.engine.identifier.hex()}")
-    transaction.message_count += 1
     try:
         transaction.engine.send(queue, drafts)
     except NotAllowed:
-        if transaction.message_count <= 100:
+        # It is full, or about another partition.
+        if transaction.message_count < 100 and not queue.description.enable_partitioning:
             raise
         return
+    transaction.message_count += 1
     transaction.sends.append(intent)
 
 

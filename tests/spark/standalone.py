@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import time
 import urllib.request
@@ -16,6 +15,7 @@ from typing import Final
 import pyspark
 
 from tandem.spark.java import find_java
+from tandem.testing.ports import PortReservation
 from tests.spark.small_spark import ROOT, SHORT_LIVED_JAVA
 
 __all__ = ["standalone_cluster"]
@@ -30,9 +30,9 @@ START_LIMIT_S: Final = 200.0
 @contextmanager
 def standalone_cluster(folder: Path) -> Iterator[str]:
     """Its address, as `--master` wants it, when both workers have come."""
-    port, page_port, *worker_ports = _free_ports(2 + WORKERS)
-    address = f"spark://{HOST}:{port}"
     with ExitStack() as stack:
+        port, page_port, *worker_ports = stack.enter_context(PortReservation(2 + WORKERS)).ports
+        address = f"spark://{HOST}:{port}"
 
         def start(name: str, *arguments: str) -> None:
             log = stack.enter_context((folder / f"{name}.log").open("w"))
@@ -45,12 +45,6 @@ def standalone_cluster(folder: Path) -> Iterator[str]:
             start(name, "worker.Worker", "-c", "1", "-m", "1g", *where, address)
         _wait_for_workers(page_port, folder)
         yield address
-
-
-def _free_ports(count: int) -> list[int]:
-    """All are held until all are chosen, so that they differ."""
-    with ExitStack() as held:
-        return [held.enter_context(socket.create_server((HOST, 0))).getsockname()[1] for _ in range(count)]
 
 
 def _started(arguments: tuple[str, ...], log: int) -> subprocess.Popen[bytes]:

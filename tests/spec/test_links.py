@@ -483,7 +483,9 @@ def test_a_peer_may_grant_credit_right_behind_its_attach() -> None:
     assert peer.read() == [], "no flow is written for a link that is not attached yet"
     link.accept()
     link.send(b"m")
-    assert [type(performative) for performative in peer.read()] == [Attach, Transfer]
+    assert [type(performative) for performative in peer.read()] == [Attach, Flow, Transfer], (
+        "the echo follows the attach"
+    )
 
 
 @spec("amqp:2.6.7")

@@ -125,27 +125,6 @@ def test_a_detach_drops_what_was_incomplete() -> None:
 
 
 @spec("amqp:2.7.5")
-def test_a_delivery_id_that_is_still_unsettled_ends_the_session() -> None:
-    peer = session_server()
-    peer.attach_sender()
-    peer.transfer(0, 0)
-    peer.transfer(0, 0)
-    peer.expect_end(InvalidField)
-
-
-@spec("amqp:2.7.5")
-def test_a_delivery_id_taken_by_another_link_while_the_first_was_incomplete_ends_the_session() -> None:
-    peer = session_server()
-    slow, fast = peer.attach_sender("slow", 0), peer.attach_sender("fast", 1)
-    peer.transfer(0, 5, b"half", more=True)
-    peer.transfer(1, 5, b"whole")
-    peer.transfer(0, 5, b"half")
-    peer.expect_end(InvalidField)
-    assert slow.unsettled == fast.unsettled == set()
-    assert peer.connection.incomplete_bytes == 0
-
-
-@spec("amqp:2.7.5")
 def test_delivery_ids_may_wrap_and_may_skip() -> None:
     peer = session_server()
     link = peer.attach_sender()

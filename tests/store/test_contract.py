@@ -400,6 +400,33 @@ def test_sessions_are_ready_in_the_order_in_which_they_became_so(store: Store) -
     assert ready_sessions(store) == ["a", "b", "c"]
 
 
+def test_a_session_is_found_and_counted_by_any_spelling_of_its_id(store: Store) -> None:
+    committed(store, sent(in_session(1, "Red"), in_session(2, "blue"), in_session(3, "RED")))
+    assert ready_sessions(store) == ["Red", "blue"]
+    assert [one.session_id for one in messages(store, session_id="reD")] == ["Red", "RED"]
+    committed(store, session_state("rEd", b"state", 5, 5))
+    assert (session_list(store), session_list(store, 4)) == (["blue", "Red"], ["Red"])
+    assert [state_of(store, one) for one in ("red", "RED", "Blue")] == [b"state", b"state", None]
+    effects = removed(in_session(1, "Red"))
+    effects.removed.append(in_session(3, "RED").row)
+    effects.stream_change(MAIN).add(in_session(3, "RED"), -1)
+    committed(store, effects)
+    assert ready_sessions(store) == ["blue"]
+    committed(store, session_state("RED", None, 6, -5))
+    assert session_list(store) == ["blue"]
+    committed(store, sent(in_session(4, "RED")))
+    assert session_list(store) == ["blue", "RED"]
+
+
+def test_a_session_that_only_changes_its_spelling_within_a_batch_keeps_its_place(store: Store) -> None:
+    committed(store, sent(in_session(1, "a")), sent(in_session(2, "b")))
+    effects = sent(in_session(3, "A"))
+    effects.removed.append(in_session(1, "a").row)
+    effects.stream_change(MAIN).add(in_session(1, "a"), -1)
+    committed(store, effects)
+    assert ready_sessions(store) == ["a", "b"]
+
+
 def test_a_session_that_stays_non_empty_within_a_batch_keeps_its_place(store: Store) -> None:
     committed(store, sent(in_session(1, "a")), sent(in_session(2, "b")))
     effects = sent(in_session(3, "a"))

@@ -31,7 +31,7 @@ from tests.store.drive import (
 )
 
 QUEUES = (1, 2)
-SESSIONS = ("a", "b", "ü")
+SESSIONS = ("a", "b", "B", "ü", "Ü", "Äb", "ÄB", "n\0b", "N\0c")
 TIMES = (50, 100, 150)
 PROPERTIES: tuple[dict[str, object] | None, ...] = (None, {"a": 1}, {"b": "c"})
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import apsw
@@ -188,6 +190,36 @@ def test_a_store_of_any_format_opens_and_reads(tmp_path: Path, number: int) -> N
     assert check(tmp_path).findings == []
 
 
+def test_spellings_of_one_session_id_become_one_session_when_an_older_store_is_opened(tmp_path: Path) -> None:
+    """The store was made by the last Tandem that told them apart; ADR 17 says what becomes of them."""
+    shutil.copytree(Path(__file__).parent / "spellings", tmp_path, dirs_exist_ok=True)
+    store = opened(tmp_path)
+    (stream,) = [one for one in store.recover().streams if one.stream == 8]
+    assert (stream.active, stream.deferred) == (8, 1)
+    # Spelled as where the state was set last, or else as where the oldest message is; other letters than A to Z stay.
+    assert ready_sessions(store, stream=8) == ["order-1", "Order-2", "Ä", "ä", "single"]
+    assert session_list(store, stream=8) == ["order-1", "Order-2", "single", "state ONLY", "Ä", "ä"]
+    found = messages(store, 8, session_id="ORDER-1")
+    assert [(one.sequence_number, one.session_id) for one in found] == [
+        *((1, "Order-1"), (2, "order-1"), (4, "Order-1"), (5, "ORDER-1")),
+    ]
+    assert numbers(messages(store, 8, session_id="order-2")) == [3, 6]
+    assert [numbers(messages(store, 8, session_id=one)) for one in ("Ä", "ä")] == [[7], [8]]
+    assert (state_of(store, "Order-1", 8), state_of(store, "STATE only", 8)) == (b"newer", b"state")
+    # Ten bytes of state are left of 25, beside the messages.
+    assert stream.size_bytes == 9 * 100 + len(b"newer") + len(b"state")
+    # One session in line: it is there until the last message of any spelling is gone.
+    committed(store, removed(message(1, 8, session_id="Order-1")), removed(message(2, 8, session_id="order-1")))
+    assert ready_sessions(store, stream=8)[0] == "order-1"
+    committed(store, removed(message(4, 8, session_id="Order-1")))
+    assert ready_sessions(store, stream=8)[0] == "Order-2"
+    store.close()
+    assert check(tmp_path).findings == []
+    with closing(sqlite3.connect(tmp_path / DATABASE_NAME)) as database:
+        superseded = database.execute("SELECT * FROM superseded_session_state ORDER BY updated_at_ms").fetchall()
+    assert superseded == [(8, "oRDER-1", b"oldest one", 500), (8, "Order-1", b"older", 1_000)]
+
+
 # --- commits ------------------------------------------------------------------------------------------------
 
 
@@ -323,10 +355,10 @@ def test_every_query_reads_along_an_index(tmp_path: Path, statements: Statements
     for ask, index in (
         (lambda: messages(store), "INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
         (lambda: messages(store, is_active_only=True), "INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
-        (lambda: messages(store, session_id="s"), "message_session (<expr>=? AND session_id=? AND row>? AND row<?)"),
+        (lambda: messages(store, session_id="s"), "message_session (<expr>=? AND <expr>=? AND row>? AND row<?)"),
         (
             lambda: messages(store, session_id="s", is_active_only=True),
-            "message_session (<expr>=? AND session_id=? AND row>? AND row<?)",
+            "message_session (<expr>=? AND <expr>=? AND row>? AND row<?)",
         ),
         (lambda: rows(store, [1]), "INTEGER PRIMARY KEY (rowid=?)"),
         (lambda: due(store, 1), "message_due (<expr>=? AND due_at_ms>? AND due_at_ms<?)"),
@@ -334,11 +366,11 @@ def test_every_query_reads_along_an_index(tmp_path: Path, statements: Statements
         (lambda: enqueued_before(store, 1), "INTEGER PRIMARY KEY (rowid>? AND rowid<?)"),
         (
             lambda: enqueued_before(store, 1, session_id="s"),
-            "message_session (<expr>=? AND session_id=? AND row>? AND row<?)",
+            "message_session (<expr>=? AND <expr>=? AND row>? AND row<?)",
         ),
         (lambda: ready_sessions(store), "session_ready (stream=?)"),
-        (lambda: session_list(store), "sqlite_autoindex_session_1 (stream=?)"),
-        (lambda: state_of(store, "s"), "sqlite_autoindex_session_1 (stream=? AND session_id=?)"),
+        (lambda: session_list(store), "session_id (stream=?)"),
+        (lambda: state_of(store, "s"), "session_id (stream=? AND <expr>=?)"),
     ):
         ask()
         ((statement, plan),) = statements.take_plans()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from azure.servicebus.management import ServiceBusAdministrationClient
 from tandem.amqp import Message, Modified
 from tandem.amqp.message import Properties, encode_message
 from tandem.amqp.terminus import Source
-from tandem.amqp.types import Symbol
+from tandem.amqp.types import Symbol, Timestamp
 from tandem.driver import Client
 from tandem.errors import ArgumentError, NotFound, RemoteError, StateError, UsageError
 from tandem.testing import Bus, BusMessage
@@ -176,14 +177,15 @@ async def test_a_sender_that_outlived_its_queue_does_not_lose_messages_in_the_ol
     assert "amqp:not-found" in repr(outcome)
     await requests.send(_schedule_request())
     answer = Message((await responses.receive()).payload)
-    assert (answer.application_properties or {})["statusCode"] == 404
-    assert bus.messages("q") == []
+    assert (answer.application_properties or {})["statusCode"] == 200
+    assert texts(bus.messages("q")) == ["scheduled"]
     assert await (await client.sender("q")).send(encode_message(data=b"x"))
-    assert texts(bus.messages("q")) == ["x"]
+    assert sorted(texts(bus.messages("q"))) == ["scheduled", "x"]
 
 
 def _schedule_request() -> bytes:
-    message = encode_message(data=b"x", message_annotations={"x-opt-scheduled-enqueue-time": 0})
+    tomorrow = Timestamp(int(time.time() * 1000) + 86_400_000)
+    message = encode_message(data=b"scheduled", message_annotations={"x-opt-scheduled-enqueue-time": tomorrow})
     return encode_message(
         properties=Properties(message_id="1"),
         application_properties={"operation": "com.microsoft:schedule-message"},

@@ -17,6 +17,8 @@ from tandem.engine.namespace import Namespace
 from tandem.engine.queries import Query
 from tandem.engine.queue import Queue
 from tandem.engine.subqueue import SubQueue
+from tandem.engine.transactions import Transaction
+from tandem.errors import ProtocolError
 from tandem.ids import Nonces
 from tandem.server.runner import restore
 from tandem.store.memory import MemoryStore
@@ -32,6 +34,7 @@ def payload(
     message_id: str | None = None,
     session_id: str | None = None,
     partition_key: str | None = None,
+    via_partition_key: str | None = None,
     ttl_ms: int | None = None,
     due_ms: int | None = None,
 ) -> bytes:
@@ -41,6 +44,8 @@ def payload(
         annotations["x-opt-scheduled-enqueue-time"] = Timestamp(due_ms)
     if partition_key is not None:
         annotations["x-opt-partition-key"] = partition_key
+    if via_partition_key is not None:
+        annotations["x-opt-via-partition-key"] = via_partition_key
     return encode_message(
         header=None if ttl_ms is None else Header(ttl_ms=ttl_ms),
         message_annotations=annotations,
@@ -143,6 +148,13 @@ class Desk:
         self.flush()
         (answer,) = self.answers
         return answer
+
+    def discharge(self, transaction: Transaction, *, is_failed: bool = False) -> None:
+        """Commit a transaction of "owner", or roll it back; raise what it is refused with."""
+        discharge = self.namespace.transactions.discharge
+        answer = self.ask(lambda asker: discharge(transaction.identifier, "owner", is_failed, asker))
+        if isinstance(answer, ProtocolError):
+            raise answer
 
     def peek(self, subqueue: SubQueue, count: int = 100) -> list[str]:
         answer = self.ask(lambda asker: subqueue.peek(1, count, None, asker))

@@ -16,13 +16,17 @@ from tandem.addresses import (
     is_within,
     parse_address,
     validate_entity_name,
+    validate_rule_name,
+    validate_subscription_name,
 )
 from tandem.errors import ArgumentError
 
 # Lone surrogates included: an HTTP server may hand them on.
 HOSTILE_TEXT = st.text(st.characters()) | st.text(st.sampled_from("sb:/@[]%$.~ a0Q\x00\ud800"))
 ENTITY_NAMES = st.lists(
-    st.from_regex(r"[A-Za-z0-9]([A-Za-z0-9._~-]{0,20}[A-Za-z0-9])?", fullmatch=True), min_size=1, max_size=4
+    st.from_regex(r"[A-Za-z0-9._~-]{1,22}", fullmatch=True).filter(lambda segment: segment not in {".", ".."}),
+    min_size=1,
+    max_size=4,
 ).map("/".join)
 
 
@@ -62,11 +66,13 @@ def test_every_spelling_of_the_sdks_names_the_same_entity(text: str) -> None:
         ("sb:///q", ""),
         ("/q", ""),
         ("localhost/q", ""),
-        ("ftp://localhost/q", ""),
+        ("ftp://localhost/q", "localhost"),
+        ("amqp+ssl://LocalHost:1/q", "localhost"),
+        ("1a://localhost/q", ""),
         ("a/sb://localhost/q", ""),
     ],
 )
-def test_the_host_is_what_follows_a_known_scheme_without_its_port(text: str, host: str) -> None:
+def test_the_host_is_what_follows_a_scheme_without_its_port(text: str, host: str) -> None:
     assert parse_address(text).host == host
 
 
@@ -192,6 +198,10 @@ def test_a_scope_ends_at_a_slash(resource: str, scope: str, expected: bool) -> N
 @given(ENTITY_NAMES)
 @example("q")
 @example("A/b.c-d_e~f/0")
+@example("txt/.-_123")
+@example("MassTransit/Fault--Orders/Submitted--")
+@example("_q_")
+@example("q.")
 @example("q" * MAX_ENTITY_NAME_CHARACTERS)
 def test_names_of_the_service_are_allowed(name: str) -> None:
     validate_entity_name(name)
@@ -209,8 +219,8 @@ def test_names_of_the_service_are_allowed(name: str) -> None:
         ("a/./b", "name 'a/./b': the segment '.' between slashes is not allowed"),
         ("$cbs", "name '$cbs': the segment '$cbs' is reserved"),
         ("q/$DeadLetterQueue", "name 'q/$DeadLetterQueue': the segment '$DeadLetterQueue' is reserved"),
-        ("-q", "name '-q': allowed are the letters"),
-        ("q.", "name 'q.': allowed are the letters"),
+        ("a/q[]", "name 'a/q[]': allowed are the letters"),
+        ("a::b", "name 'a::b': allowed are the letters"),
         ("q q", "name 'q q': allowed are the letters"),
         ("q\n", r"name 'q\n': allowed are the letters"),
         ("größe", "name 'größe': allowed are the letters"),
@@ -235,3 +245,20 @@ def test_what_is_allowed_as_a_name_is_its_own_address(name: str) -> None:
     except ArgumentError:
         return
     assert parse_address(name).path == name
+
+
+@pytest.mark.parametrize("name", ["s", "orders-", "orders_", "orders.", "_s", "-s", ".s", "...", "0", "a$b", "s" * 50])
+def test_names_of_subscriptions_may_begin_and_end_with_any_mark(name: str) -> None:
+    validate_subscription_name(name)
+
+
+@pytest.mark.parametrize("name", ["$Default", "rule-", "rule_", "rule.", "_rule", "-rule", "...", "r" * 50])
+def test_names_of_rules_may_begin_and_end_with_any_mark(name: str) -> None:
+    validate_rule_name(name)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "a/b", "größe", "a%20b", "n" * 51, "$", "$$a", "a\n"])
+def test_a_name_that_no_subscription_and_no_rule_can_have_is_refused(name: str) -> None:
+    for validate in (validate_subscription_name, validate_rule_name):
+        with pytest.raises(ArgumentError, match="allowed are"):
+            validate(name)

@@ -48,6 +48,10 @@ def test_an_envelope_without_a_partition_key_has_none() -> None:
     assert partition_key(Message(make_batch([], message_annotations={"other": 1}))) is None
 
 
+def test_a_partition_key_may_come_as_binary() -> None:
+    assert partition_key(Message(make_batch([], message_annotations={"x-opt-partition-key": b"key"}))) == "key"
+
+
 def test_a_partition_key_of_the_wrong_type_is_refused() -> None:
     envelope = Message(make_batch([], message_annotations={"x-opt-partition-key": 5}))
     with pytest.raises(DecodeError, match=r"message-annotations.x-opt-partition-key must be a string, got 5"):

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tandem.amqp.decimals import decimal_from_bid, decimal_to_bid
+from tandem.amqp.decimals import decimal_from_bid, decimal_from_decimal128, decimal_to_bid, to_service_layout
 from tandem.errors import DecodeError, EncodeError
 from tests.markers import spec
 
@@ -58,6 +58,9 @@ SPECIAL = [
     ("78000000000000000000000000000000", "Infinity"),
     ("7c00314dc6448d9338c15b09ffffffff", "NaN999999999999999999999999999999999"),
 ]
+
+# Wide enough for every decimal128.
+WIDE = decimal.Context(prec=34, Emin=-6143, Emax=6144, traps=[])
 
 
 @spec("amqp:1.6.13", "amqp:1.6.14", "amqp:1.6.15")
@@ -147,3 +150,54 @@ def test_any_number_within_the_precision_survives_digit_by_digit(length: int, da
     exponent = data.draw(st.integers(-101, 90))
     number = decimal.Decimal(f"{data.draw(st.sampled_from('+-'))}{digits}E{exponent}")
     assert decimal_from_bid(decimal_to_bid(number, length)).as_tuple() == number.as_tuple()
+
+
+# --- the layout of the service ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text, raw",
+    [
+        # As DecimalEncoding.EncodeValue of Microsoft.Azure.Amqp writes them.
+        ("0", "0c400000000000000000000000000000"),
+        ("1.5", "0c3e000000000000000000000000000f"),
+        ("-1.50", "8c3c0000000000000000000000000096"),
+        ("79228162514264337593543950335", "0c400000ffffffffffffffffffffffff"),
+        ("1E-28", "0c080000000000000000000000000001"),
+    ],
+)
+def test_numbers_of_dotnet_are_written_and_read_in_the_layout_of_the_service(text: str, raw: str) -> None:
+    number = decimal.Decimal(text)
+    assert to_service_layout(decimal_to_bid(number, 16)).hex() == raw
+    assert decimal_from_decimal128(bytes.fromhex(raw)).as_tuple() == number.as_tuple()
+
+
+@pytest.mark.parametrize(
+    "text, equal",
+    [("1E+3", "1000"), ("1.2300E-26", "1.23E-26"), ("0E+5", "0"), ("-0E-40", "-0E-28")],
+)
+def test_zeros_move_where_that_makes_a_number_one_of_dotnet(text: str, equal: str) -> None:
+    read = decimal_from_decimal128(to_service_layout(decimal_to_bid(decimal.Decimal(text), 16)))
+    assert read.as_tuple() == decimal.Decimal(equal).as_tuple()
+
+
+@pytest.mark.parametrize("text", ["1E-29", "1E+29", "79228162514264337593543950336", "NaN", "-Infinity", "8E+28"])
+def test_a_number_that_dotnet_has_not_keeps_its_bytes(text: str) -> None:
+    raw = decimal_to_bid(decimal.Decimal(text), 16)
+    assert to_service_layout(raw) == raw
+
+
+@given(st.binary(min_size=16, max_size=16))
+def test_the_layout_of_the_service_never_changes_a_number(raw: bytes) -> None:
+    laid_out = to_service_layout(raw)
+    before, after = decimal_from_decimal128(raw), decimal_from_decimal128(laid_out)
+    assert str(before.normalize(WIDE)) == str(after.normalize(WIDE))
+    assert to_service_layout(laid_out) == laid_out
+
+
+@given(st.integers(-(2**96) + 1, 2**96 - 1), st.integers(0, 28))
+def test_every_number_of_dotnet_survives_in_the_layout_of_the_service(significand: int, digits: int) -> None:
+    number = decimal.Decimal(f"{significand}E-{digits}")
+    laid_out = to_service_layout(decimal_to_bid(number, 16))
+    assert laid_out[0] & 0x7F == 0x0C
+    assert decimal_from_decimal128(laid_out).as_tuple() == number.as_tuple()

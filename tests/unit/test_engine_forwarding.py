@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tandem.amqp.message import Message
-from tandem.errors import ArgumentError
+from tandem.errors import ArgumentError, NotAllowed
 from tests.unit.engine_desk import Desk, body, payload, properties_of
 
 
@@ -85,6 +85,68 @@ def test_a_ring_of_queues_does_not_turn_for_ever() -> None:
     assert one.dead_letter_queue.active_count + two.dead_letter_queue.active_count == 1
 
 
+@pytest.mark.parametrize("detects_duplicates", [False, True])
+@pytest.mark.parametrize("is_there_before", [False, True])
+def test_a_queue_that_forwards_to_itself_dead_letters_what_it_gets(
+    detects_duplicates: bool, is_there_before: bool
+) -> None:
+    desk = Desk()
+    queue = desk.queue("Orders", requires_duplicate_detection=detects_duplicates)
+    if is_there_before:
+        desk.send(queue, payload("a"))
+    desk.update(queue, forward_to="orders")
+    if not is_there_before:
+        desk.send(queue, payload("a"))
+    assert (queue.main.active_count, queue.dead_letter_queue.active_count) == (0, 1)
+    desk.receiver(queue.dead_letter_queue)
+    (dead,) = desk.take()
+    assert properties_of(dead)["DeadLetterReason"] == "MaxTransferHopCountExceeded"
+    desk.restart()
+    assert desk.namespace.get("orders").dead_letter_queue.active_count == 1
+
+
+def test_a_queue_may_be_made_with_itself_as_the_target_of_its_dead_letters() -> None:
+    desk = Desk()
+    queue = desk.queue("orders", forward_dead_lettered_messages_to="orders", max_delivery_count=1)
+    desk.send(queue, payload("a"))
+    consumer = desk.receiver(queue.main)
+    # Four times it comes back to the queue; then it is a dead letter for good.
+    for _ in range(5):
+        desk.grant(consumer, 1)
+        (lock,) = desk.take()
+        queue.main.abandon(lock, {})
+        desk.flush()
+    assert (queue.main.active_count, queue.dead_letter_queue.active_count) == (0, 1)
+
+
+def test_a_queue_with_sessions_forwards_and_keeps_their_order() -> None:
+    desk = Desk()
+    target = desk.queue("target", requires_session=True)
+    source = desk.queue("source", requires_session=True, forward_to="target")
+    desk.send(source, payload("a", session_id="s"), payload("b", session_id="s"))
+    desk.accept(target, "s")
+    assert desk.take_bodies() == ["a", "b"]
+    with pytest.raises(NotAllowed, match="forwards its messages to 'target'"):
+        desk.accept(source, "s")
+
+
+def test_forwarding_takes_sessions_from_those_who_hold_them() -> None:
+    desk = Desk()
+    target = desk.queue("target")
+    source = desk.queue("source", requires_session=True)
+    for _ in range(2):
+        desk.send(source, *[payload(text, session_id=text[0]) for text in ("s1", "t1", "s2", "u1")])
+        holder = desk.accept(source, "s")
+        assert desk.take_bodies() == ["s1", "s2"]
+        desk.update(source, forward_to="target")
+        assert not holder.is_open
+        assert (source.main.active_count, source.dead_letter_queue.active_count) == (0, 0)
+        desk.receiver(target.main, deletes=True)
+        assert sorted(desk.take_handed_out()) == ["s1", "s2", "t1", "u1"]
+        # Sessions can be received again, and forwarded another time.
+        desk.update(source, forward_to=None)
+
+
 @pytest.mark.parametrize("trouble", ["disabled", "missing", "full", "session"])
 def test_a_message_that_cannot_arrive_is_a_dead_letter_of_its_source(trouble: str) -> None:
     desk = Desk()
@@ -154,6 +216,23 @@ def test_dead_letters_go_where_their_queue_says() -> None:
     annotations = Message(lock.payload).message_annotations
     assert annotations is not None
     assert annotations["x-opt-deadletter-source"] == "source"
+
+
+def test_a_forwarded_dead_letter_names_its_queue_in_lower_case() -> None:
+    desk = Desk()
+    target = desk.queue("Target")
+    source = desk.queue("Region/Source", forward_dead_lettered_messages_to="target", max_delivery_count=1)
+    desk.send(source, payload("a"))
+    desk.receiver(source.main)
+    source.main.abandon(desk.take()[0])
+    desk.flush()
+    desk.receiver(target.main)
+    (lock,) = desk.take()
+    annotations = Message(lock.payload).message_annotations
+    assert annotations is not None
+    assert annotations["x-opt-deadletter-source"] == "region/source"
+    # Management keeps the spelling with which the queue was made.
+    assert desk.namespace.get("region/source").name == "Region/Source"
 
 
 def test_dead_letters_stay_where_they_are_if_their_destination_takes_none() -> None:

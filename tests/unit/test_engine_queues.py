@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tandem.amqp.message import Properties, encode_message
+from tandem.amqp.message import Message, Properties, encode_message
 from tandem.engine.description import QueueDescription
 from tandem.engine.effects import NoticeKind
 from tandem.engine.intake import partition_of
 from tandem.errors import (
     ArgumentError,
     ArgumentOutOfRange,
+    DecodeError,
     EntityAlreadyExists,
     EntityDisabled,
     MessageNotFound,
@@ -366,6 +367,42 @@ def test_messages_without_a_key_are_spread_over_all_partitions() -> None:
     assert len({lock.message.partition for lock in desk.take()}) == PARTITION_COUNT
 
 
+@pytest.mark.parametrize("requires_session", [False, True])
+def test_an_empty_session_id_leaves_the_partition_to_the_partition_key(requires_session: bool) -> None:
+    desk = Desk()
+    queue = desk.queue(enable_partitioning=True, requires_session=requires_session)
+    (message,) = queue.send(payload("a", session_id="", partition_key="k"), 0)
+    assert message.partition == partition_of("k")
+    assert message.session_id == ("" if requires_session else None)
+
+
+def test_a_partition_key_may_come_as_binary_and_is_delivered_as_a_string() -> None:
+    desk = Desk()
+    queue = desk.queue(enable_partitioning=True)
+    annotations = {"x-opt-partition-key": b"k", "x-opt-via-partition-key": "größer".encode(), "x-opt-mine": b"k"}
+    (message,) = queue.send(encode_message(message_annotations=annotations, data=b"x"), 0)
+    assert message.partition == partition_of("k")
+    expected = {"x-opt-partition-key": "k", "x-opt-via-partition-key": "größer", "x-opt-mine": b"k"}
+    assert (Message(message.unlocked_payload()).message_annotations or {}).items() >= expected.items()
+
+
+@pytest.mark.parametrize("key", ["x-opt-partition-key", "x-opt-via-partition-key"])
+@pytest.mark.parametrize("value", [b"\xff", 7], ids=["no UTF-8", "a number"])
+def test_a_partition_key_that_is_not_text_is_refused(key: str, value: object) -> None:
+    desk = Desk()
+    queue = desk.queue()
+    with pytest.raises(DecodeError, match=f"message-annotations.{key} must be a string"):
+        queue.send(encode_message(message_annotations={key: value}, data=b"x"), 0)
+
+
+def test_a_message_id_in_binary_is_the_duplicate_of_the_same_text() -> None:
+    desk = Desk()
+    queue = desk.queue(requires_duplicate_detection=True)
+    for message_id in ("m-1", b"m-1", b"\xff", b"\xff"):
+        desk.send(queue, encode_message(properties=Properties(message_id=message_id), data=b"x"))
+    assert queue.main.active_count == 2
+
+
 def test_a_session_and_a_partition_key_must_be_the_same() -> None:
     desk = Desk()
     queue = desk.queue(enable_partitioning=True)
@@ -576,8 +613,7 @@ def test_a_description_is_the_same_after_it_was_stored() -> None:
         ({"name": "orders", "max_delivery_count": True}, "max_delivery_count must be a whole number"),
         ({"name": "orders", "status": "Open"}, "it must be one of Active"),
         ({}, "name is missing"),
-        ({"name": "orders", "forward_to": "ORDERS"}, "the queue itself"),
-        ({"name": "orders", "forward_to": "a", "requires_session": True}, "sessions cannot be forwarded"),
+        ({"name": "orders", "enable_express": 1}, "enable_express must be true or false"),
     )
     for fields, message in refused:
         with pytest.raises(ArgumentError, match=message):

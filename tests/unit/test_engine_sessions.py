@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
-from tandem.amqp.message import Message
+from tandem.amqp.message import Message, Properties
 from tandem.engine.effects import NoticeKind
+from tandem.engine.lock_table import Lock
 from tandem.engine.queue import Queue
 from tandem.engine.sessions import Sessions
 from tandem.errors import (
@@ -51,6 +54,66 @@ def test_a_session_that_somebody_holds_is_refused() -> None:
     (notice,) = desk.take_notices()
     assert notice.kind == NoticeKind.SESSION_REFUSED
     assert isinstance(notice.error, SessionCannotBeLocked)
+
+
+def test_session_ids_are_compared_without_case_and_messages_keep_their_spelling() -> None:
+    desk = Desk()
+    queue = queue_with_sessions(desk)
+    spellings = ("Order-Ä1", "order-Ä1", "ORDER-Ä1")
+    for spelling in spellings[:2]:
+        desk.send(queue, payload(spelling, session_id=spelling))
+    consumer = desk.accept(queue, "oRDER-Ä1")
+    desk.send(queue, payload(spellings[2], session_id=spellings[2]))
+    locks = desk.take()
+    assert [body(lock) for lock in locks] == list(spellings)
+    assert [(Message(lock.bare).properties or Properties()).group_id for lock in locks] == list(spellings)
+    session = sessions_of(queue).of_consumer(consumer)
+    assert session is not None
+    # As its receiver asked for it.
+    assert session.session_id == "oRDER-Ä1"
+    assert sessions_of(queue).held("order-Ä1") is session
+    desk.take_notices()
+    desk.accept(queue, "order-Ä1")
+    assert [notice.kind for notice in desk.take_notices()] == [NoticeKind.SESSION_REFUSED]
+
+
+def test_letters_that_are_not_ascii_are_compared_as_they_are() -> None:
+    desk = Desk()
+    queue = queue_with_sessions(desk)
+    desk.send(queue, payload("upper", session_id="Ä"), payload("lower", session_id="ä"))
+    desk.accept(queue, "ä")
+    assert desk.take_bodies() == ["lower"]
+
+
+def test_any_session_is_accepted_once_and_in_the_spelling_of_its_first_message() -> None:
+    desk = Desk()
+    queue = queue_with_sessions(desk)
+    for spelling in ("Red", "RED", "blue"):
+        desk.send(queue, payload(spelling, session_id=spelling))
+    found = [sessions_of(queue).of_consumer(desk.accept(queue, None)) for _ in range(2)]
+    assert [one.session_id for one in found if one is not None] == ["Red", "blue"]
+    assert desk.take_bodies() == ["Red", "RED", "blue"]
+
+
+def test_a_deferred_message_is_received_in_a_session_of_another_spelling() -> None:
+    desk = Desk()
+    queue = queue_with_sessions(desk)
+    desk.send(queue, payload("a1", session_id="Red"))
+    desk.accept(queue, "red")
+    (lock,) = desk.take()
+    queue.main.defer(lock)
+    desk.flush()
+    answer = desk.ask(lambda asker: queue.main.receive_deferred([1], False, "RED", asker))
+    ((held, received),) = cast("list[tuple[Lock, bytes]]", answer)
+    assert body(received) == "a1"
+    assert held.message.sequence_number == 1
+
+
+def test_spellings_of_one_session_have_one_partition() -> None:
+    desk = Desk()
+    queue = queue_with_sessions(desk, enable_partitioning=True)
+    messages = [queue.send(payload("a", session_id=spelling), 0)[0] for spelling in ("Red", "red", "RED")]
+    assert len({message.partition for message in messages}) == 1
 
 
 def test_a_session_without_messages_can_be_held_and_receives_what_comes() -> None:
@@ -273,14 +336,12 @@ def test_a_session_that_a_transaction_keeps_lasts_until_its_end() -> None:
     desk.send(queue, payload("a1", session_id="a"), payload("a2", session_id="a"))
     desk.accept(queue, "a")
     first, second = desk.take()
-    transactions = desk.namespace.transactions
-    transaction = transactions.declare("owner")
+    transaction = desk.namespace.transactions.declare("owner")
     transaction.settle(first, lambda: queue.main.complete(first))
     desk.advance(6_000)
     # What else the receiver has in hand is as good as the session.
     queue.main.complete(second)
-    transactions.discharge(transaction.identifier, "owner", False)
-    desk.flush()
+    desk.discharge(transaction)
     assert queue.main.active_count == 0
     desk.take_notices()
     desk.advance(5_000)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from tandem.amqp.message import Message
+import pytest
+
+from tandem.amqp.message import Header, Message, Properties, encode_message
 from tandem.errors import MessageNotFound
 from tests.markers import mission
 from tests.unit.engine_desk import Desk, body, payload, properties_of
@@ -228,3 +230,26 @@ def test_a_clock_that_is_set_back_does_not_lengthen_a_lock() -> None:
     desk.namespace.begin(desk.now_ms - 3_600_000)
     assert desk.namespace.now_ms == desk.now_ms
     assert lock.locked_until_ms == desk.now_ms + 1_000
+
+
+DAY_MS = 86_400_000
+
+
+@pytest.mark.parametrize(
+    "properties, expected_ms",
+    [
+        (Properties(creation_time=5, absolute_expiry_time=5 + 100 * DAY_MS), 100 * DAY_MS),
+        (Properties(creation_time=5, absolute_expiry_time=6), 0xFFFF_FFFF),
+        (Properties(absolute_expiry_time=6), 0xFFFF_FFFF),
+        (None, 0xFFFF_FFFF),
+    ],
+    ids=["100 days", "a millisecond", "one time only", "no properties"],
+)
+def test_a_time_to_live_that_the_header_cannot_hold_is_between_two_times(
+    properties: Properties | None, expected_ms: int
+) -> None:
+    desk = Desk()
+    queue = desk.queue()
+    header = Header(ttl_ms=0xFFFF_FFFF)
+    (message,) = queue.send(encode_message(header=header, properties=properties, data=b"x"), 0)
+    assert message.expires_at_ms == desk.namespace.now_ms + expected_ms

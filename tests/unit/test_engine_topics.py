@@ -624,8 +624,7 @@ def test_a_transaction_publishes_with_its_discharge_or_not_at_all() -> None:
             transaction.settle(lock, lambda: subscriptions[0].main.complete(lock))
         desk.flush()
         assert desk.peek(subscriptions[1].main) == ["first"]
-        transactions.discharge(transaction.identifier, "owner", is_failed)
-        desk.flush()
+        desk.discharge(transaction, is_failed=is_failed)
     assert [desk.peek(one.main) for one in subscriptions] == [["second"], ["first", "second"]]
 
 
@@ -637,8 +636,7 @@ def test_a_transaction_that_publishes_to_a_topic_which_is_gone_does_nothing() ->
     transaction.send(topic, topic.read(payload("b"), 0))
     desk.namespace.delete(topic)
     with pytest.raises(TransactionRollback, match="was deleted"):
-        desk.namespace.transactions.discharge(transaction.identifier, "owner", False)
-    desk.flush()
+        desk.discharge(transaction)
     assert orders.main.active_count == 0
 
 

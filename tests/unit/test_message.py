@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import decimal
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -29,9 +30,10 @@ from tandem.amqp.message import (
     splice,
     with_application_properties,
     with_message_id,
+    with_service_decimals,
 )
 from tandem.amqp.sections import HEADER, PROPERTIES, data_section, locate
-from tandem.amqp.types import Char, Described, Int, Symbol, Timestamp, UByte, UInt, ULong
+from tandem.amqp.types import Char, Decimal128, Described, Int, Symbol, Timestamp, UByte, UInt, ULong
 from tandem.errors import DecodeError, EncodeError, UsageError
 from tests.markers import spec
 from tests.unit import message_strategies as parts
@@ -358,6 +360,13 @@ def test_data_sections_are_read_one_by_one_and_joined(pieces: list[bytes]) -> No
     assert message.data == b"".join(pieces)
     assert message.sequence is None
     assert message.value is None
+
+
+def test_a_body_section_that_holds_null_is_an_empty_one() -> None:
+    # So does the JavaScript SDK with a body of null.
+    assert Message(b"\x00\x53\x75\x40").data == b""
+    assert Message(encode_message(data=b"a") + b"\x00\x53\x75\x40").data_sections == [b"a", b""]
+    assert Message(b"\x00\x53\x76\x40" + encode_message(sequence=[1])).sequence == [1]
 
 
 @spec("amqp:3.2.7")
@@ -764,3 +773,28 @@ def test_a_message_can_be_given_an_id_and_keeps_everything_else() -> None:
         assert given_one.properties == expected
         assert given_one.application_properties == {"a": 1}
         assert (given_one.data, given_one.footer) == (b"body", {"f": 1})
+
+
+# 1.5 as AMQP 1.0 has it, and as Microsoft.Azure.Amqp does.
+BID_DECIMAL = Decimal128.from_decimal(decimal.Decimal("1.5"))
+SERVICE_DECIMAL = Decimal128(bytes.fromhex("0c3e000000000000000000000000000f"))
+
+
+def test_decimals_among_the_application_properties_get_the_layout_of_the_service_and_nothing_else_changes() -> None:
+    def bare(number: Decimal128) -> bytes:
+        pairs = {"a": "\x94", "price": number, "b": b"\x94" * 20, "c": number}
+        return encode_message(properties=Properties(to="x"), application_properties=pairs, value=BID_DECIMAL)
+
+    assert with_service_decimals(bare(BID_DECIMAL)) == bare(SERVICE_DECIMAL)
+    assert with_service_decimals(bare(SERVICE_DECIMAL)) == bare(SERVICE_DECIMAL)
+
+
+def test_application_properties_that_are_no_amqp_are_left_alone() -> None:
+    # A map of two, the second of which is cut off.
+    spoilt = bytes.fromhex("005374c1040294a10561")
+    assert with_service_decimals(spoilt) == spoilt
+
+
+def test_decimals_that_are_set_anew_have_the_layout_of_the_service() -> None:
+    section = application_properties_section(b"", {"price": BID_DECIMAL})
+    assert Message(section).application_properties == {"price": SERVICE_DECIMAL}

@@ -155,6 +155,7 @@ def test_the_credentials_of_the_official_sdk_are_verified() -> None:
         "amqp://ns.servicebus.windows.net:5672/",
         "https%3A%2F%2Fns.servicebus.windows.net",
         "http://ns.servicebus.windows.net/orders/",
+        "wss://ns.servicebus.windows.net/orders",
         "ns.servicebus.windows.net/orders",
         "ns.servicebus.windows.net:5671/orders",
         "ns.servicebus.windows.net",
@@ -180,7 +181,7 @@ def test_the_resource_is_signed_as_it_is_written_and_compared_as_it_is_meant(sr:
         "other",
         "/",
         "%00",
-        "ftp://ns.servicebus.windows.net/orders",
+        "ftp://elsewhere.servicebus.windows.net/orders",
     ],
 )
 def test_a_token_for_something_else_is_refused(sr: str) -> None:

@@ -284,7 +284,10 @@ def test_an_amqp_value_of_any_type_is_skipped(value: object) -> None:
     assert locate(payload + FOOTER_BYTES).body_spans == [0, 3, len(payload)]
 
 
-@pytest.mark.parametrize("body", ["005377 c10501 ffffffff", "005376 c00309 ff00", "005377 a102 c328", "005375 a000"])
+@pytest.mark.parametrize(
+    "body",
+    ["005377 c10501 ffffffff", "005376 c00309 ff00", "005377 a102 c328", "005375 a000", "005375 40", "005376 40"],
+)
 def test_a_body_is_located_whatever_it_holds(body: str) -> None:
     payload = bytes.fromhex(body)
     assert locate(PROPERTIES_BYTES + payload).bare() == PROPERTIES_BYTES + payload

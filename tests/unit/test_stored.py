@@ -103,6 +103,20 @@ def test_an_unlocked_delivery_is_what_the_general_encoder_makes(
     assert delivery.bare_bytes == message.bare_bytes
 
 
+@given(sent_messages(), parts.UINTS, parts.LONGS, parts.LONGS, FURTHER)
+def test_a_message_that_is_handed_out_for_good_has_delivery_annotations_even_if_there_are_none(
+    message: Message, delivery_count: int, sequence_number: int, enqueued_time_ms: int, further: dict[str, object]
+) -> None:
+    stored = prepare(message)
+    entries = Entries.with_symbol_keys(further)
+    browsed = Message(stored.unlocked_prefix(delivery_count, sequence_number, enqueued_time_ms, entries))
+    handed_out = Message(stored.handed_out_prefix(delivery_count, sequence_number, enqueued_time_ms, entries))
+    assert handed_out.sections.is_canonical
+    assert is_same(handed_out.delivery_annotations, browsed.delivery_annotations or {})
+    assert handed_out.sections.raw(0x70) == browsed.sections.raw(0x70)
+    assert handed_out.sections.raw(0x72) == browsed.sections.raw(0x72)
+
+
 @pytest.mark.parametrize("length", [0, 60, 155, 156, 157, 158, 300])
 def test_a_locked_delivery_equals_a_splice_around_the_size_where_a_map_needs_four_bytes(length: int) -> None:
     message = Message(encode_message(message_annotations={"k": bytes(length)}) + BODY)

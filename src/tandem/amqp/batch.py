@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tandem.amqp.message import BodyKind, Message, Properties, encode_message
+from tandem.amqp.message import BodyKind, Message, Properties, encode_message, text_of
 from tandem.errors import DecodeError, UsageError
 from tandem.limits import MAX_MESSAGES_PER_BATCH
 
@@ -42,11 +42,14 @@ def locate_batch(envelope: Message | bytes) -> list[Message]:
 
 
 def partition_key(envelope: Message) -> str | None:
-    """What the whole batch is routed by, if its sender said so."""
+    """Return the key that the whole batch is routed by, None if its sender set none."""
     key = (envelope.message_annotations or {}).get(_PARTITION_KEY)
-    if key is None or isinstance(key, str):
-        return key
-    raise DecodeError(f"message-annotations.{_PARTITION_KEY} must be a string, got {key!r:.80}")
+    if key is None:
+        return None
+    text = text_of(key)
+    if text is None:
+        raise DecodeError(f"message-annotations.{_PARTITION_KEY} must be a string, got {key!r:.80}")
+    return text
 
 
 def make_batch(

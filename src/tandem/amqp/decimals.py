@@ -8,6 +8,11 @@ AMQP 1.0 part 1.6.13 to 1.6.15 choose BID for decimal32, decimal64 and decimal12
     sign (1) | 111110 / 111111 | ignored | payload                     quiet / signalling NaN
 
 A significand above 10^precision - 1 is non-canonical and stands for zero; so does such a NaN payload.
+
+Microsoft.Azure.Amqp, which .NET clients and the service use, writes another layout of decimal128: the upper part of the
+exponent lies two bits lower than in BID. Its numbers are those of .NET: 96 bits of significand and 0 to 28 digits
+behind the point, so that the first byte below the sign is always 0x0C where BID has 0x30. The service reads both
+layouts and delivers its own. The official Python SDK writes BID, and reads only the layout of the service.
 """
 
 from __future__ import annotations
@@ -17,12 +22,58 @@ from typing import Final
 
 from tandem.errors import DecodeError, EncodeError
 
-__all__ = ["decimal_from_bid", "decimal_to_bid"]
+__all__ = ["decimal_from_bid", "decimal_from_decimal128", "decimal_to_bid", "to_service_layout"]
 
 # By length in bytes: significant digits, bits of the exponent, bias of the exponent (table 3.6 of the standard).
 _PRECISION: Final = {4: 7, 8: 16, 16: 34}
 _EXPONENT_BITS: Final = {4: 8, 8: 10, 16: 14}
 _BIAS: Final = {4: 101, 8: 398, 16: 6176}
+
+# The layout of Microsoft.Azure.Amqp: the first byte without the sign, and in BID what stands in its place.
+_SERVICE_FIRST_BYTE: Final = 0x0C
+_BID_FIRST_BYTE: Final = 0x30
+_MAX_SERVICE_SIGNIFICAND: Final = (1 << 96) - 1
+# Digits behind the point.
+_MAX_SERVICE_PLACES: Final = 28
+
+
+def decimal_from_decimal128(raw: bytes) -> decimal.Decimal:
+    """Return the value of 16 bytes in the layout of the service, or else in BID.
+
+    Some bytes mean a number in both: the layout of the service is BID with an exponent of -4608 to -4636. The service
+    decides as this function does.
+    """
+    if raw[0] & 0x7F == _SERVICE_FIRST_BYTE and _is_within_service_layout(raw):
+        raw = bytes((raw[0] & 0x80 | _BID_FIRST_BYTE,)) + raw[1:]
+    return decimal_from_bid(raw)
+
+
+def to_service_layout(raw: bytes) -> bytes:
+    """Return the same number in the layout of the service; unchanged if .NET has no such number."""
+    sign, digits, exponent = decimal_from_decimal128(raw).as_tuple()
+    if not isinstance(exponent, int):
+        return raw
+    significand = int("".join([str(digit) for digit in digits]))
+    places = -exponent
+    if significand == 0:
+        places = max(0, min(places, _MAX_SERVICE_PLACES))
+    elif -_MAX_SERVICE_PLACES <= places < 0:
+        significand *= 10**-places
+        places = 0
+    while places > _MAX_SERVICE_PLACES and significand % 10 == 0:
+        significand //= 10
+        places -= 1
+    if significand > _MAX_SERVICE_SIGNIFICAND or not 0 <= places <= _MAX_SERVICE_PLACES:
+        return raw
+    biased = _BIAS[16] - places
+    first = sign << 7 | _SERVICE_FIRST_BYTE
+    return bytes((first, (biased & 0x7F) << 1, 0, 0)) + significand.to_bytes(12, "big")
+
+
+def _is_within_service_layout(raw: bytes) -> bool:
+    """Return whether everything behind the first byte can be a number of .NET."""
+    places = (_BIAS[16] & 0x7F) - (raw[1] >> 1)
+    return 0 <= places <= _MAX_SERVICE_PLACES and not raw[1] & 1 and raw[2] == 0 and raw[3] == 0
 
 
 def decimal_from_bid(raw: bytes) -> decimal.Decimal:

@@ -48,7 +48,7 @@ NO_HANDLE: Final = -1
 class Link:
     """What both directions have in common."""
 
-    __slots__ = ("attach", "context", "handle", "name", "remote_handle", "role", "session", "state")
+    __slots__ = ("attach", "context", "handle", "name", "owes_flow", "remote_handle", "role", "session", "state")
 
     def __init__(self, session: Session, name: str, handle: int, role: bool) -> None:
         self.session = session
@@ -60,6 +60,8 @@ class Link:
         self.state = LinkState.DETACHED
         # The peer's attach, once it has come.
         self.attach: Attach | None = None
+        # The peer asked for a flow before its attach was answered.
+        self.owes_flow = False
         # Whatever the application wants to find again on the link's events.
         self.context: object = None
 
@@ -117,6 +119,9 @@ class Link:
         self.session.write(reply)
         self.step(LinkInput.SEND_ATTACH)
         self.on_accept(reply)
+        if self.owes_flow:
+            self.owes_flow = False
+            self.write_flow()
 
     def _require_unanswered(self) -> None:
         if self.state is not LinkState.ATTACH_RCVD:
@@ -162,6 +167,17 @@ class Link:
 
     def on_flow(self, flow: Flow, events: list[Event]) -> None:
         raise NotImplementedError
+
+    def write_flow(self) -> None:
+        """Write a flow with our state of the link."""
+        raise NotImplementedError
+
+    def echo_flow(self) -> None:
+        """Answer a flow that asks for one, now or right behind the answer to its attach."""
+        if self.state is ATTACHED:
+            self.write_flow()
+        else:
+            self.owes_flow = True
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, handle={self.handle}, {self.state.value})"
@@ -247,15 +263,16 @@ class SenderLink(Link):
             self.write_flow()
 
     def write_flow(self) -> None:
-        """Tell the receiver where we stand."""
+        """Write a flow with our count, credit and what is available."""
         self.require_attached("write a flow")
         state = self.flow_state
         self.session.send_flow(self, state.delivery_count, state.credit, self.available, state.is_draining)
 
     def on_flow(self, flow: Flow, events: list[Event]) -> None:
+        """Take the receiver's credit. It counts even before its attach is answered: SDKs write both at once."""
         self.flow_state.on_flow(flow.delivery_count, flow.link_credit, flow.drain)
-        if flow.echo and self.state is ATTACHED:
-            self.write_flow()
+        if flow.echo:
+            self.echo_flow()
         events.append(CreditReceived(self))
 
     def forget_deliveries(self) -> None:
@@ -314,7 +331,7 @@ class ReceiverLink(Link):
         self.write_flow()
 
     def write_flow(self) -> None:
-        """Tell the sender where we stand."""
+        """Write a flow with our count and credit."""
         self.require_attached("write a flow")
         state = self.flow_state
         self.session.write_flow(self.handle, state.delivery_count, state.credit, 0, state.is_draining)
@@ -322,14 +339,16 @@ class ReceiverLink(Link):
     def settle(
         self, delivery: IncomingDelivery, state: DeliveryState | None = ACCEPTED, *, is_settled: bool = True
     ) -> None:
-        """Tell the sender the outcome. With `is_settled` false we wait for the sender to settle (mode second).
+        """Send the outcome. With `is_settled` false, wait for the sender to settle (mode second).
 
-        Nothing happens if the delivery is settled already or its link is gone: nobody is left to be told.
+        Nothing happens if the delivery is settled already or its link is gone: no peer is left to read it.
         """
         session = self.session
         delivery_id = delivery.delivery_id
         # By identity: once the sender has settled it, it may use the id for another delivery.
         if delivery.link is not self or session.incoming_unsettled.get(delivery_id) is not delivery:
+            if session.shared_ids.undecided_count:
+                self._settle_shared(delivery, state)
             return
         if state is not None and state is not ACCEPTED and state is not RELEASED:
             session.require_room_for(state)
@@ -340,6 +359,20 @@ class ReceiverLink(Link):
             del session.incoming_unsettled[delivery_id]
             delivery.is_settled = True
         session.dispose(session.receiver_dispositions, delivery_id, state, is_settled)
+
+    def _settle_shared(self, delivery: IncomingDelivery, state: DeliveryState | None) -> None:
+        """Decide a delivery that shares its id. The last one to be decided settles them all, in mode second too."""
+        session = self.session
+        if delivery.link is not self or not session.shared_ids.has_undecided(delivery):
+            return
+        if state is not None:
+            session.require_room_for(state)
+        session.connection.undecided_bytes -= delivery.undecided_bytes
+        delivery.undecided_bytes = 0
+        delivery.is_settled = True
+        shared = session.shared_ids.decide(delivery, state)
+        if shared is not None:
+            session.dispose(session.receiver_dispositions, shared.delivery_id, shared.outcome, True)
 
     def on_accept(self, reply: Attach) -> None:
         self._learn_limit(reply)
@@ -357,8 +390,8 @@ class ReceiverLink(Link):
     def on_flow(self, flow: Flow, events: list[Event]) -> None:
         if self.flow_state.on_flow(flow.delivery_count):
             events.append(CreditDrained(self))
-        if flow.echo and self.state is ATTACHED:
-            self.write_flow()
+        if flow.echo:
+            self.echo_flow()
 
     def on_transfer(self, transfer: Transfer, payload: bytes, events: list[Event]) -> None:
         """One frame of a delivery; most deliveries have just one, and those never touch `partial`."""
@@ -408,15 +441,34 @@ class ReceiverLink(Link):
             )
 
     def _remember(self, delivery: IncomingDelivery) -> None:
+        session = self.session
         delivery_id = delivery.delivery_id
-        unsettled = self.session.incoming_unsettled
-        # Judged here and not when the first transfer came: another link may have used the id since.
-        if delivery_id in unsettled:
-            raise InvalidField(f"transfer.delivery-id {delivery_id} is in use by an unsettled delivery", Scope.SESSION)
-        unsettled[delivery_id] = delivery
-        self.unsettled.add(delivery_id)
+        unsettled = session.incoming_unsettled
+        shared_ids = session.shared_ids
+        # Checked here and not with the first transfer: another link may have used the id since.
+        if delivery_id in unsettled or (shared_ids.undecided_count and delivery_id in shared_ids):
+            self._share_id(delivery)
+        else:
+            unsettled[delivery_id] = delivery
+            self.unsettled.add(delivery_id)
         delivery.undecided_bytes = len(delivery.payload)
-        self.session.connection.undecided_bytes += delivery.undecided_bytes
+        session.connection.undecided_bytes += delivery.undecided_bytes
+
+    def _share_id(self, delivery: IncomingDelivery) -> None:
+        """Keep a delivery whose id is in use, and move the earlier one that has the id beside it."""
+        session = self.session
+        count = session.shared_ids.undecided_count
+        if count >= session.max_unsettled:
+            raise ResourceLimitExceeded(
+                f"{count} unsettled deliveries of the session share their delivery-ids with others, "
+                f"the limit is {session.max_unsettled}",
+                Scope.SESSION,
+            )
+        earlier = session.incoming_unsettled.pop(delivery.delivery_id, None)
+        if earlier is not None:
+            earlier.link.unsettled.remove(delivery.delivery_id)
+            session.shared_ids.add(earlier)
+        session.shared_ids.add(delivery)
 
     def _continue(self, partial: _Partial, transfer: Transfer, payload: bytes, events: list[Event]) -> None:
         """Add one frame to a delivery of several."""
@@ -499,3 +551,8 @@ class ReceiverLink(Link):
         for delivery_id in self.unsettled:
             session.connection.undecided_bytes -= session.incoming_unsettled.pop(delivery_id).undecided_bytes
         self.unsettled.clear()
+        forgotten, answerable = session.shared_ids.forget_link(self)
+        for delivery in forgotten:
+            session.connection.undecided_bytes -= delivery.undecided_bytes
+        for shared in answerable:
+            session.dispose(session.receiver_dispositions, shared.delivery_id, shared.outcome, True)

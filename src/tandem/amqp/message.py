@@ -32,6 +32,7 @@ from tandem.amqp.sections import (
     Entries,
     Sections,
     data_section,
+    data_start,
     locate,
 )
 from tandem.amqp.types import Symbol, Timestamp, UByte, UInt, ULong
@@ -48,8 +49,12 @@ __all__ = [
     "encode_message",
     "has_message_id",
     "splice",
+    "text_of",
     "with_application_properties",
+    "with_lifetime",
     "with_message_id",
+    "with_service_decimals",
+    "without_body",
 ]
 
 # A plain int is written as ulong, the only number that a message-id may be (parts 3.2.11 to 3.2.14).
@@ -337,16 +342,12 @@ class Message:
 
     @property
     def data_sections(self) -> list[bytes]:
-        """The binary of each data section; none if the body is of another kind."""
+        """The octets of each data section; none if the body is of another kind."""
         if self.sections.body_code != DATA:
             return []
         payload = self.sections.payload
         spans = self.sections.body_spans
-        pieces: list[bytes] = []
-        for at in range(0, len(spans), 3):
-            value = spans[at + 1]
-            pieces.append(payload[value + (2 if payload[value] == 0xA0 else 5) : spans[at + 2]])
-        return pieces
+        return [payload[data_start(payload, spans[at + 1]) : spans[at + 2]] for at in range(0, len(spans), 3)]
 
     @property
     def data(self) -> bytes | None:
@@ -363,8 +364,9 @@ class Message:
             spans = self.sections.body_spans
             for at in range(0, len(spans), 3):
                 value, _ = decode(self.sections.payload, spans[at + 1], spans[at + 2])
-                assert isinstance(value, list)
-                elements += value
+                if value is not None:
+                    assert isinstance(value, list)
+                    elements += value
             self._sequence = elements
         return self._sequence
 
@@ -447,7 +449,7 @@ def splice(
 def application_properties_section(message: Message | bytes, changes: Mapping[str, object]) -> bytes:
     """The application-properties section with some properties set anew; the others keep their bytes, and so types."""
     sections = message.sections if isinstance(message, Message) else locate(message)
-    fresh = Entries.with_string_keys(changes)
+    fresh = Entries.with_string_keys(changes).with_service_decimals()
     kept = sections.entries(APPLICATION_PROPERTIES, {key.encode() for key in changes})
     return kept.followed_by(fresh).to_section(APPLICATION_PROPERTIES)
 
@@ -480,8 +482,64 @@ def with_message_id(bare: bytes, message_id: str) -> bytes:
     message = Message(bare)
     properties = message.properties or Properties()
     properties.message_id = message_id
-    _, end = message.sections.value_span(PROPERTIES)
-    return properties.encode() + bare[max(0, end) :]
+    return _with_properties(message, properties)
+
+
+def with_lifetime(bare: bytes, creation_time_ms: int, absolute_expiry_time_ms: int) -> bytes:
+    """The same bare message with other times among its properties. Properties that are not valid AMQP stay."""
+    try:
+        message = Message(bare)
+        properties = message.properties or Properties()
+    except DecodeError:
+        return bare
+    properties.creation_time = creation_time_ms
+    properties.absolute_expiry_time = absolute_expiry_time_ms
+    return _with_properties(message, properties)
+
+
+def _with_properties(bare: Message, properties: Properties) -> bytes:
+    """The bare message with other properties, which are its first section."""
+    _, end = bare.sections.value_span(PROPERTIES)
+    return properties.encode() + bare.payload[max(0, end) :]
+
+
+def with_service_decimals(bare: bytes) -> bytes:
+    """The same bare message with each decimal128 among its application properties in the layout that SDKs read.
+
+    Application properties that are not valid AMQP stay as they are.
+    """
+    try:
+        sections = locate(bare)
+        entries = sections.entries(APPLICATION_PROPERTIES)
+        changed = entries.with_service_decimals()
+    except DecodeError:
+        return bare
+    if changed is entries:
+        return bare
+    # Both layouts take the same 16 bytes.
+    _, end = sections.value_span(APPLICATION_PROPERTIES)
+    return bare[: end - len(entries.encoded)] + changed.encoded + bare[end:]
+
+
+def without_body(payload: bytes) -> bytes:
+    """The same message in canonical order without its body."""
+    spans = locate(payload).body_spans
+    return payload[: spans[0]] + payload[spans[-1] :] if spans else payload
+
+
+def text_of(value: object) -> str | None:
+    """Return a string, also one whose UTF-8 came as a binary; None for anything else.
+
+    The official Python SDK reads strings as bytes, and writes them as binary when it sends a received message on.
+    """
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, bytes):
+        try:
+            return value.decode("utf-8")
+        except UnicodeDecodeError:
+            return None
+    return None
 
 
 def _merged_annotations(sections: Sections, code: int, fresh: Mapping[str, object] | None) -> bytes:

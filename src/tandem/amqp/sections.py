@@ -20,6 +20,7 @@ import struct
 from collections.abc import Mapping, Set
 from typing import Final
 
+from tandem.amqp.decimals import to_service_layout
 from tandem.amqp.decode import decode, skip
 from tandem.amqp.encode import encode
 from tandem.amqp.types import Symbol, ULong
@@ -31,6 +32,7 @@ __all__ = [
     "AMQP_VALUE",
     "APPLICATION_PROPERTIES",
     "DATA",
+    "DECIMAL128",
     "DELIVERY_ANNOTATIONS",
     "FOOTER",
     "HEADER",
@@ -41,6 +43,7 @@ __all__ = [
     "Entries",
     "Sections",
     "data_section",
+    "data_start",
     "locate",
 ]
 
@@ -84,14 +87,16 @@ _LIST: Final = {0x45: 0, 0xC0: 1, 0xD0: 4}
 _MAP: Final = {0xC1: 1, 0xD1: 4}
 _BINARY: Final = {0xA0: 1, 0xB0: 4}
 _STRING: Final = {0xA1: 1, 0xB1: 4}
+# One SDK writes an empty body as a section that holds null.
+_NULL: Final = {0x40: 0}
 _CONTENTS: Final = {
     HEADER: ("a list", _LIST),
     DELIVERY_ANNOTATIONS: ("a map", _MAP),
     MESSAGE_ANNOTATIONS: ("a map", _MAP),
     PROPERTIES: ("a list", _LIST),
     APPLICATION_PROPERTIES: ("a map", _MAP),
-    DATA: ("a binary", _BINARY),
-    AMQP_SEQUENCE: ("a list", _LIST),
+    DATA: ("a binary", {**_BINARY, **_NULL}),
+    AMQP_SEQUENCE: ("a list", {**_LIST, **_NULL}),
     # Any value; these are the usual ones, the others are skipped by the decoder.
     AMQP_VALUE: ("a value", {**_LIST, **_MAP, **_BINARY, **_STRING}),
     FOOTER: ("a map", _MAP),
@@ -117,6 +122,9 @@ _NO_SPANS: Final = [-1] * 27
 _FOOTER_SPAN: Final = 3 * (FOOTER - HEADER)
 _BARE: Final = (PROPERTIES, APPLICATION_PROPERTIES, DATA, AMQP_SEQUENCE, AMQP_VALUE, FOOTER)
 
+# The constructor of a decimal128.
+DECIMAL128: Final = b"\x94"
+
 _NOTHING_DROPPED: Final[frozenset[bytes]] = frozenset()
 
 
@@ -140,6 +148,11 @@ class Entries:
         # str() also of a symbol: properties to modify arrive with the keys of an annotations map.
         return _encoded_entries({str(key): value for key, value in pairs.items()})
 
+    def with_service_decimals(self) -> Entries:
+        """The same entries with each decimal128 in the layout that the official SDKs read."""
+        # Searching for the byte is cheap, and nearly always shows that there is nothing to do.
+        return self if DECIMAL128 not in self.encoded else _with_service_decimals(self)
+
     def followed_by(self, other: Entries) -> Entries:
         """Both in one map. That no key is in both is the caller's care."""
         if not other.count:
@@ -158,6 +171,21 @@ class Entries:
 
 
 NO_ENTRIES: Final = Entries(b"", 0)
+
+
+def _with_service_decimals(entries: Entries) -> Entries:
+    encoded = entries.encoded
+    end = len(encoded)
+    pieces: list[bytes] = []
+    copied = at = 0
+    for _ in range(entries.count // 2):
+        value = skip(encoded, at, end)
+        at = skip(encoded, value, end)
+        if encoded[value] == DECIMAL128[0]:
+            pieces += (encoded[copied : value + 1], to_service_layout(encoded[value + 1 : at]))
+            copied = at
+    pieces.append(encoded[copied:])
+    return Entries(b"".join(pieces), entries.count)
 
 
 def _encoded_entries(pairs: dict[str, object]) -> Entries:
@@ -229,6 +257,14 @@ def data_section(octets: bytes) -> bytes:
     if size < 256:
         return bytes((0x00, 0x53, DATA, 0xA0, size)) + octets
     return b"\x00\x53\x75\xb0" + size.to_bytes(4, "big") + octets
+
+
+def data_start(payload: bytes, value: int) -> int:
+    """Return where the octets of a data section begin, given the offset of its value. A null has none."""
+    constructor = payload[value]
+    if constructor == 0xA0:
+        return value + 2
+    return value + 1 if constructor == 0x40 else value + 5
 
 
 def locate(payload: bytes) -> Sections:

@@ -33,8 +33,10 @@ from tandem.amqp.performatives import (
     Performative,
     Transfer,
 )
+from tandem.amqp.shared_ids import SharedIds
 from tandem.amqp.states import SESSION_TABLE, LinkInput, LinkState, SessionInput, SessionState
 from tandem.amqp.terminus import Coordinator, Source, Target
+from tandem.amqp.types import Symbol
 from tandem.amqp.windows import IncomingWindow, OutgoingWindow, add, distance, is_ahead
 from tandem.errors import (
     EncodeError,
@@ -86,6 +88,7 @@ class Session:
         "receiver_dispositions",
         "remote_channel",
         "sender_dispositions",
+        "shared_ids",
         "state",
     )
 
@@ -102,7 +105,9 @@ class Session:
         self.links: dict[int, Link] = {}
         self.links_by_remote_handle: dict[int, Link] = {}
         self.max_unsettled = connection.settings.max_unsettled
+        # By delivery-id, as long as one delivery has it; ids of several are among `shared_ids`.
         self.incoming_unsettled: dict[int, IncomingDelivery] = {}
+        self.shared_ids = SharedIds()
         self.outgoing_unsettled: dict[int, OutgoingDelivery] = {}
         self.pending: deque[Pending] = deque()
         self.sender_dispositions = DispositionBatch(channel, SENDER)
@@ -177,6 +182,9 @@ class Session:
         self._forget_links()
 
     def _forget_links(self) -> None:
+        # First of all: a link that is forgotten may leave an answer to others, and nobody is left to read it.
+        for delivery in self.shared_ids.take_all():
+            self.connection.undecided_bytes -= delivery.undecided_bytes
         for link in self.links.values():
             link.state = LinkState.DETACHED
             link.forget_deliveries()
@@ -194,10 +202,12 @@ class Session:
         snd_settle_mode: int | None = None,
         rcv_settle_mode: int | None = None,
         properties: dict[object, object] | None = None,
+        desired_capabilities: list[Symbol] | None = None,
     ) -> SenderLink:
         """Ask for a link on which we send. The peer's answer arrives as `LinkAttached`, or `LinkDetached` after it."""
         link = SenderLink(self, name, self._free_handle())
-        self._attach(link, source or Source(), target, snd_settle_mode, rcv_settle_mode, properties, None)
+        source = source or Source()
+        self._attach(link, source, target, snd_settle_mode, rcv_settle_mode, properties, None, desired_capabilities)
         return link
 
     def attach_receiver(
@@ -210,11 +220,14 @@ class Session:
         rcv_settle_mode: int | None = None,
         properties: dict[object, object] | None = None,
         max_message_size: int | None = None,
+        desired_capabilities: list[Symbol] | None = None,
     ) -> ReceiverLink:
         """Ask for a link on which we receive. Grant credit once it is attached."""
         link = ReceiverLink(self, name, self._free_handle())
         target = target or Target()
-        self._attach(link, source, target, snd_settle_mode, rcv_settle_mode, properties, max_message_size)
+        self._attach(
+            link, source, target, snd_settle_mode, rcv_settle_mode, properties, max_message_size, desired_capabilities
+        )
         return link
 
     def _attach(
@@ -226,6 +239,7 @@ class Session:
         rcv_settle_mode: int | None,
         properties: dict[object, object] | None,
         max_message_size: int | None,
+        desired_capabilities: list[Symbol] | None,
     ) -> None:
         if self.state is not MAPPED:
             raise StateError(f"no link can be attached in session state {self.state.value}")
@@ -239,6 +253,7 @@ class Session:
             target,
             initial_delivery_count=0 if link.role is SENDER else None,
             max_message_size=max_message_size,
+            desired_capabilities=desired_capabilities,
             properties=properties,
         )
         link.step(LinkInput.SEND_ATTACH)
@@ -440,15 +455,19 @@ class Session:
         """The sender's word on what it sent us. The same as above on other types: a shared form would lose them, and
         with them the native code for what happens once per message."""
         unsettled = self.incoming_unsettled
-        event: SettlementReceived | None = None
+        named: list[IncomingDelivery] = []
         for delivery_id in _named(first, last, unsettled):
             delivery = unsettled.pop(delivery_id, None) if disposition.settled else unsettled.get(delivery_id)
-            if delivery is None:
-                continue
+            if delivery is not None:
+                named.append(delivery)
+        if self.shared_ids.undecided_count:
+            named += self.shared_ids.named(first, last, disposition.settled)
+        event: SettlementReceived | None = None
+        for delivery in named:
             if disposition.state is not None:
                 delivery.state = disposition.state
             if disposition.settled:
-                delivery.link.unsettled.discard(delivery_id)
+                delivery.link.unsettled.discard(delivery.delivery_id)
                 self.connection.undecided_bytes -= delivery.undecided_bytes
                 delivery.is_settled = True
             if event is None or event.link is not delivery.link:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from tandem.amqp.decode import decode
-from tandem.amqp.message import Header, Message, with_application_properties
+from tandem.amqp.message import Header, Message, with_application_properties, with_lifetime
 from tandem.amqp.sections import (
     DELIVERY_ANNOTATIONS,
     HEADER,
@@ -70,6 +70,9 @@ _LOCK_TOKEN_KEY: Final = _key(_LOCK_TOKEN, _UUID)
 
 # The delivery annotations when the sender had none: only the 16 bytes of the token are missing.
 _LOCK_TOKEN_SECTION: Final = bytes((0x00, 0x53, 0x71, 0xC1, 1 + len(_LOCK_TOKEN_KEY) + 16, 2)) + _LOCK_TOKEN_KEY
+# The delivery annotations of a message that is handed out for good, when the sender had none: the service writes an
+# empty map, and the Python SDK shows it.
+_NO_DELIVERY_ANNOTATIONS: Final = bytes((0x00, 0x53, 0x71, 0xC1, 1, 0))
 # The message annotations up to their size: a map of less than 256 bytes.
 _SMALL_MESSAGE_ANNOTATIONS: Final = b"\x00\x53\x72\xc1"
 
@@ -162,18 +165,29 @@ class Stored:
         annotations = Entries(encoded, 6).followed_by(kept)
         return header + token.to_section(DELIVERY_ANNOTATIONS) + annotations.to_section(MESSAGE_ANNOTATIONS)
 
+    def handed_out_prefix(
+        self, delivery_count: int, sequence_number: int, enqueued_time_ms: int, further: Entries = NO_ENTRIES
+    ) -> bytes:
+        """Return what goes before `bare` when a message is removed as it is delivered."""
+        annotations = self._unlocked_annotations(sequence_number, enqueued_time_ms, further)
+        sender = self.delivery_annotations.to_section(DELIVERY_ANNOTATIONS) or _NO_DELIVERY_ANNOTATIONS
+        return self._header(delivery_count) + sender + annotations
+
     def unlocked_prefix(
         self, delivery_count: int, sequence_number: int, enqueued_time_ms: int, further: Entries = NO_ENTRIES
     ) -> bytes:
-        """What goes before `bare` when a message is browsed, or removed as it is delivered."""
-        header = self._header(delivery_count)
+        """Return what goes before `bare` when a message is browsed."""
+        annotations = self._unlocked_annotations(sequence_number, enqueued_time_ms, further)
+        sender = self.delivery_annotations.to_section(DELIVERY_ANNOTATIONS)
+        return self._header(delivery_count) + sender + annotations
+
+    def _unlocked_annotations(self, sequence_number: int, enqueued_time_ms: int, further: Entries) -> bytes:
         try:
             encoded = _pack_unlocked(_ENQUEUED_TIME_KEY, enqueued_time_ms, _SEQUENCE_NUMBER_KEY, sequence_number)
         except struct.error as error:
             raise EncodeError(f"an annotation of the delivery is out of range: {error}") from None
         annotations = Entries(encoded, 4).followed_by(further).followed_by(self.message_annotations)
-        sender = self.delivery_annotations.to_section(DELIVERY_ANNOTATIONS)
-        return header + sender + annotations.to_section(MESSAGE_ANNOTATIONS)
+        return annotations.to_section(MESSAGE_ANNOTATIONS)
 
     def modified(self, changes: Mapping[str, object]) -> Stored:
         """With application properties set anew, as a receiver may ask when it gives a message back."""
@@ -198,6 +212,14 @@ class Stored:
             first_acquirer if isinstance(first_acquirer, bool) else None,
         )
         return Stored(_header_fields(header), self.delivery_annotations, self.message_annotations, self.bare)
+
+    def with_lifetime(self, creation_time_ms: int, ttl_ms: int) -> Stored:
+        """The same with the time to live that its entity grants, and with the two times that follow from it.
+
+        Clients compute the time to live from the times if both are set, since it fits the header only up to 49 days.
+        """
+        bare = with_lifetime(self.bare, creation_time_ms, creation_time_ms + ttl_ms)
+        return self.with_time_to_live(ttl_ms).with_bare(bare)
 
     def with_annotations(self, changes: Mapping[str, object]) -> Stored:
         """The same with some message annotations set anew or, by None, taken away, and others as they were."""

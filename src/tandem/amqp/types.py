@@ -21,7 +21,7 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar
 
-from tandem.amqp.decimals import decimal_from_bid, decimal_to_bid
+from tandem.amqp.decimals import decimal_from_bid, decimal_from_decimal128, decimal_to_bid
 from tandem.errors import DecodeError, EncodeError
 
 __all__ = [
@@ -310,7 +310,7 @@ class Decimal128:
         self.raw = raw
 
     def to_decimal(self) -> decimal.Decimal:
-        return decimal_from_bid(self.raw)
+        return decimal_from_decimal128(self.raw)
 
     @staticmethod
     def from_decimal(value: decimal.Decimal) -> Decimal128:

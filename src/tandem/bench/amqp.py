@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from statistics import median
 from typing import Final
 
 import tandem
+from tandem.bench.process import free_ports
 from tandem.errors import TandemError
 
 __all__ = [
@@ -81,10 +81,9 @@ def contenders() -> list[Contender]:
 
 
 def _free_port() -> str:
-    """Proton cannot tell which port it took, so it has to be given one."""
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return str(listener.getsockname()[1])
+    """Return a port for Proton, which cannot report the one that it took."""
+    (port,) = free_ports(1)
+    return str(port)
 
 
 def _is_compiled() -> bool:

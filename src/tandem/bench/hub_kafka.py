@@ -26,7 +26,7 @@ from tandem.errors import ConfigurationError
 
 __all__ = ["Kafka", "Redpanda", "hub_peers"]
 
-START_LIMIT_S: Final = 60.0
+START_LIMIT_S: Final = 200.0
 POLL_S: Final = 0.1
 
 # Bytes of the output that are shown when a server does not start: its end says why.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 from pathlib import Path
 from typing import Final
+
+from tandem.testing.ports import PortReservation
 
 __all__ = ["HOST", "end_process", "free_ports"]
 
@@ -19,10 +21,10 @@ STOP_LIMIT_S: Final = 10.0
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that are free now. All are held until all are chosen, so that they differ."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.create_server((HOST, 0))) for _ in range(count)]
-        return [listener.getsockname()[1] for listener in sockets]
+    """Return ports that are free, and reserved until this process ends."""
+    reservation = PortReservation(count)
+    atexit.register(reservation.close)
+    return reservation.ports
 
 
 def end_process(process: subprocess.Popen[bytes]) -> None:

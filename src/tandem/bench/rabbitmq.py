@@ -38,9 +38,9 @@ QUORUM: Final = "quorum"
 # folders of the system.
 SERVER_SCRIPT: Final = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 
-# Seven to eleven seconds on two cores that others use too.
-START_LIMIT_S: Final = 50.0
-ANSWER_LIMIT_S: Final = 10.0
+# Seconds. A start takes seven to eleven on two cores; the rest is for a machine that is busy.
+START_LIMIT_S: Final = 200.0
+ANSWER_LIMIT_S: Final = 60.0
 
 _SASL_HEADER: Final = b"AMQP\x03\x01\x00\x00"
 # What the broker prints when its listeners are open: "... completed with 3 plugins."

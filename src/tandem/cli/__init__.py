@@ -52,6 +52,7 @@ _COMMANDS: Final = {
     "dead-letter": _Place("dead_letter:app", "List, resubmit and purge dead letters."),
     "purge": _Place("purge:purge", "Delete the messages of a queue or a subscription that are in one state."),
     "session": _Place("session:app", "List sessions of a queue or a subscription; show, set and clear their state."),
+    "namespace": _Place("namespace:app", "Show a namespace and its limits, and change its tier."),
     "key": _Place("key:app", "List, create, rotate and delete shared access rules."),
     "diagnose": _Place(
         "diagnose:diagnose",

@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from tandem.errors import ConfigurationError
-from tandem.hosts import LOCAL_DOMAIN, dialled_host
-from tandem.management.connection_string import DEFAULT_HOST, DEFAULT_PORT, MAX_PORT, ConnectionString
+from tandem.hosts import LOCAL_DOMAIN, MAX_PORT, dialled_host
+from tandem.management.connection_string import DEFAULT_HOST, DEFAULT_PORT, ConnectionString
 from tandem.server.keys import DEFAULT_DATA_DIR, KEYS_NAME, ROOT_RULE_NAME, load_or_make_keys
 
 __all__ = ["connection_string", "root_connection_string"]

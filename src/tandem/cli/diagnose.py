@@ -90,6 +90,7 @@ def _print(found: dict[str, Any]) -> None:
         )
         for facet in found["facets"]
     ]
+    typer.echo(f"Listens on {', '.join(neutral(one) for one in found['addresses'])}.")
     print_table(("facet", "value", "limit", "condition", "for"), rows, numbers=("value", "limit", "for"))
     for trouble in found["troubles"]:
         typer.echo(f"In trouble: {neutral(trouble)}.")

@@ -56,6 +56,7 @@ _LIST_ADVICE: Final = {
     # Where any will do: a queue, a topic, or a subscription by its path.
     "entity": "`tandem queue list`, `tandem topic list` and `tandem subscription list TOPIC` show",
     "key": "`tandem key list` shows",
+    "namespace": "`tandem namespace show` shows",
 }
 _START_ADVICE: Final = "Start one with `tandem serve --dev`, or point to another with --connection-string."
 

@@ -18,14 +18,15 @@ from tandem.config import (
     read_configuration,
     update_changed,
 )
+from tandem.engine.tiers import Tier
 from tandem.errors import TandemError
 from tandem.server.broker import Broker
 from tandem.server.hosted_namespace import HostedNamespace
 
-__all__ = ["Reloader", "apply_configuration", "with_default_name"]
+__all__ = ["Reloader", "apply_configuration", "with_options"]
 
 # Settings that a broker has for life.
-_FIXED: Final = ("host", "port", "http_port", "tls", "credits_per_second", "health")
+_FIXED: Final = ("host", "port", "http_port", "listen", "tls", "credits_per_second", "health")
 
 
 async def apply_configuration(broker: Broker, configuration: Configuration, *, updates: bool) -> list[str]:
@@ -40,7 +41,7 @@ async def apply_configuration(broker: Broker, configuration: Configuration, *, u
     ]
     done: list[str] = []
     for (hosted, settings), changed in zip(known, changes, strict=True):
-        words: list[str] = []
+        words = await _apply_tier(hosted, settings) if updates else []
         if settings.queues or settings.topics or settings.hubs:
             words += await hosted.perform(partial(create_missing, settings=settings))
         if changed:
@@ -59,6 +60,14 @@ def _hosted(broker: Broker, settings: NamespaceSettings) -> HostedNamespace | No
     return hosted if hosted.name.lower() == settings.name.lower() else None
 
 
+async def _apply_tier(hosted: HostedNamespace, settings: NamespaceSettings) -> list[str]:
+    tier = settings.tier
+    if tier is None or tier is hosted.namespace.limits.tier:
+        return []
+    await hosted.perform(lambda namespace: namespace.set_tier(tier))
+    return [f"updated the tier: {tier.value}"]
+
+
 def _apply_keys(hosted: HostedNamespace, settings: NamespaceSettings, updates: bool) -> list[str]:
     rules, words = authorization_changes(hosted.key_ring, settings, updates=updates)
     if rules:
@@ -70,11 +79,15 @@ def _apply_keys(hosted: HostedNamespace, settings: NamespaceSettings, updates: b
 class Reloader:
     """Reads the file again when it is told to. A wrong file changes nothing."""
 
-    def __init__(self, broker: Broker, path: Path | None, configuration: Configuration, default_name: str) -> None:
+    def __init__(
+        self, broker: Broker, path: Path | None, configuration: Configuration, default_name: str, tier: Tier | None
+    ) -> None:
+        """The name and the tier of the default namespace are those of the command line, if it has them."""
         self._broker = broker
         self._path = path
         self._configuration = configuration
         self._default_name = default_name
+        self._tier = tier
         self._task: asyncio.Task[None] | None = None
         self._is_wanted = False
 
@@ -103,7 +116,7 @@ class Reloader:
             return ["there is nothing to read: start with --config FILE"]
         read = await asyncio.to_thread(read_configuration, self._path)
         # What the default namespace is called was chosen at the start.
-        read = with_default_name(read, self._default_name)
+        read = with_options(read, self._default_name, self._tier)
         words = await apply_configuration(self._broker, read, updates=True)
         words += [
             f"{setting} is {getattr(read, setting)!r} from the next start on"
@@ -113,5 +126,8 @@ class Reloader:
         return words or ["everything is as the file says"]
 
 
-def with_default_name(configuration: Configuration, name: str) -> Configuration:
-    return dataclasses.replace(configuration, default=dataclasses.replace(configuration.default, name=name))
+def with_options(configuration: Configuration, name: str, tier: Tier | None) -> Configuration:
+    """Return a configuration whose default namespace is as the command line says."""
+    default = configuration.default
+    chosen = default.tier if tier is None else tier
+    return dataclasses.replace(configuration, default=dataclasses.replace(default, name=name, tier=chosen))

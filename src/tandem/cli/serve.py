@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
-from tandem.connection_pairs import bracketed
 from tandem.errors import BrokerStalled, ConfigurationError, StoreFailed
-from tandem.hosts import DEFAULT_NAMESPACE
-from tandem.management.connection_string import MAX_PORT
+from tandem.hosts import DEFAULT_NAMESPACE, MAX_PORT
 from tandem.server.keys import DEFAULT_DATA_DIR
+from tandem.server.listen_address import LISTEN_SYNTAX, ListenAddress, parse_listen_address
 
 if TYPE_CHECKING:
     from tandem.config import Configuration
+    from tandem.engine.tiers import Tier
     from tandem.server.broker import Broker, BrokerSettings
 
 __all__ = ["serve"]
@@ -64,6 +64,15 @@ class LogLevel(enum.Enum):
 NamespaceName = Annotated[
     str | None, typer.Option("--namespace", help="The name of the namespace.", show_default=DEFAULT_NAMESPACE)
 ]
+TierName = Annotated[
+    str | None,
+    typer.Option(
+        "--tier",
+        metavar="tandem|standard|premium",
+        help="The limits of the namespace: those of a tier of the cloud service, or Tandem's own.",
+        show_default="as before, at first tandem",
+    ),
+]
 DataDir = Annotated[Path, typer.Option(help="Where everything is kept; made if it is missing.", file_okay=False)]
 Host = Annotated[str | None, typer.Option(help="The address to listen on; 0.0.0.0 for all.", show_default=DEFAULT_HOST)]
 Port = Annotated[
@@ -79,6 +88,14 @@ HttpPort = Annotated[
         show_default=str(DEFAULT_HTTP_PORT),
         # As the official emulator has it, like the next one.
         envvar="EMULATOR_HTTP_PORT",
+    ),
+]
+Listen = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--listen",
+        metavar=LISTEN_SYNTAX,
+        help="A further address, which speaks the same; tls:// for TLS only. Repeatable.",
     ),
 ]
 ConfigFile = Annotated[
@@ -111,10 +128,12 @@ Level = Annotated[LogLevel, typer.Option(help="How much to tell on the standard 
 
 def serve(
     namespace: NamespaceName = None,
+    tier: TierName = None,
     data_dir: DataDir = DEFAULT_DATA_DIR,
     host: Host = None,
     port: Port = None,
     http_port: HttpPort = None,
+    listen: Listen = None,
     config: ConfigFile = None,
     dev: IsDev = False,
     tls: Tls = None,
@@ -125,8 +144,12 @@ def serve(
 ) -> None:
     """Run the broker until SIGTERM or Ctrl-C.
 
-    Both ports speak AMQP, TLS, HTTP and WebSocket. One line on the standard output says when and where it serves:
-    `ready amqp://HOST:PORT http://HOST:PORT`. An option given here wins over the same setting of the configuration.
+    Each port speaks AMQP, TLS, HTTP and WebSocket. One line on the standard output says when and where it serves:
+    `ready amqp://HOST:PORT http://HOST:PORT`, and behind these the addresses of --listen. An option given here wins
+    over the same setting of the configuration.
+
+    --listen adds to --port and --http-port. Without a host it means that of --host; an address that covers one of
+    those two ports, such as 0.0.0.0:5672, takes its place.
 
     SIGHUP reads the configuration again: what is missing is created, settings that the file has changed are updated,
     nothing is deleted, and a file with a mistake changes nothing.
@@ -139,29 +162,30 @@ def serve(
       tandem serve --dev
       tandem serve --data-dir /var/lib/tandem --host 0.0.0.0 --config orders.toml
       tandem serve --dev --config Config.json --port 0 --http-port 0
+      tandem serve --dev --listen 5671 --listen 443
+      tandem serve --listen tls://0.0.0.0:5671 --listen tls://0.0.0.0:443
     """
-    from tandem.config import Configuration, read_configuration, require_namespace_name
     from tandem.driver import run
+    from tandem.engine.tiers import tier_of
     from tandem.server.broker import BrokerSettings
     from tandem.server.health import OFF, HealthSettings
 
     logging.basicConfig(
         level=log_level.name, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    configuration = read_configuration(config) if config is not None else Configuration()
-    if namespace is not None:
-        require_namespace_name(namespace, "--namespace")
-    default = _first(namespace, configuration.default.name, DEFAULT_NAMESPACE)
-    further = tuple(one.name for one in configuration.further if one.name is not None)
-    if default.lower() in {name.lower() for name in further}:
-        raise ConfigurationError(f"--namespace is {default!r}, which is another one of the configuration's namespaces")
+    chosen_tier = None if tier is None else tier_of(tier, "--tier")
+    configuration = _configuration(config, namespace, chosen_tier)
+    tiers = {one.name: one.tier for one in configuration.namespaces if one.name is not None and one.tier is not None}
+    chosen_host = _first(host, configuration.host, DEFAULT_HOST)
     settings = BrokerSettings(
         data_dir=data_dir,
-        namespace=default,
-        further_namespaces=further,
-        host=_first(host, configuration.host, DEFAULT_HOST),
+        namespace=configuration.default.name or DEFAULT_NAMESPACE,
+        further_namespaces=tuple(one.name for one in configuration.further if one.name is not None),
+        tiers=tiers,
+        host=chosen_host,
         port=_first(port, configuration.port, DEFAULT_PORT),
         http_port=_first(http_port, configuration.http_port, DEFAULT_HTTP_PORT),
+        listen=_listen_addresses(listen or [], configuration, chosen_host),
         is_dev=dev,
         tls=_first(tls, configuration.tls, "auto"),
         credits_per_second=configuration.credits_per_second,
@@ -171,29 +195,47 @@ def serve(
     )
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
-    run(_serve(settings, config, configuration))
+    run(_serve(settings, config, configuration, chosen_tier))
+
+
+def _configuration(path: Path | None, name: str | None, tier: Tier | None) -> Configuration:
+    """Read the configuration, and put the default namespace as the command line has it."""
+    from tandem.cli.reload import with_options
+    from tandem.config import Configuration, read_configuration, require_namespace_name
+
+    read = read_configuration(path) if path is not None else Configuration()
+    if name is not None:
+        require_namespace_name(name, "--namespace")
+    default = _first(name, read.default.name, DEFAULT_NAMESPACE)
+    if default.lower() in {one.name.lower() for one in read.further if one.name is not None}:
+        raise ConfigurationError(f"--namespace is {default!r}, which is another one of the configuration's namespaces")
+    return with_options(read, default, tier)
+
+
+def _listen_addresses(given: list[str], configuration: Configuration, host: str) -> tuple[ListenAddress, ...]:
+    setting, texts = ("--listen", given) if given else ("listen", configuration.listen or [])
+    return tuple(parse_listen_address(text, host, setting) for text in texts)
 
 
 def _first(given: Value | None, configured: Value | None, default: Value) -> Value:
     return given if given is not None else configured if configured is not None else default
 
 
-async def _serve(settings: BrokerSettings, path: Path | None, configuration: Configuration) -> None:
-    from tandem.cli.reload import Reloader, apply_configuration, with_default_name
+async def _serve(settings: BrokerSettings, path: Path | None, configuration: Configuration, tier: Tier | None) -> None:
+    from tandem.cli.reload import Reloader, apply_configuration
 
     stopping = _stop_on_signals()
     broker = _open(settings)
     broker.failed.add_done_callback(_exit_at_once)
     broker.on_stalled = _exit_stalled
-    reloader = Reloader(broker, path, configuration, settings.namespace)
+    reloader = Reloader(broker, path, configuration, settings.namespace, tier)
     try:
         broker.load_http_with(partial(_import_routes, broker))
         await broker.start()
-        await apply_configuration(broker, with_default_name(configuration, settings.namespace), updates=False)
+        await apply_configuration(broker, configuration, updates=False)
         asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, reloader.reload)
         if not stopping.done():
-            host = bracketed(settings.host)
-            print(f"ready amqp://{host}:{broker.port} http://{host}:{broker.http_port}", flush=True)
+            print("ready", *broker.addresses, flush=True)
         await stopping
         await reloader.stop()
     finally:

@@ -110,7 +110,9 @@ class Wire:
         return await RequestLink.open(self.client, "$management", f"hubs-{self._reply_to}")
 
     async def _open_coordinator(self) -> Sender:
-        return await self.client.sender(Coordinator([Symbol("amqp:local-transactions")]))
+        # On the session of the other links, the service would take it for the announcement that transactions span
+        # entities, and refuse to receive from a second one.
+        return await self.client.sender(Coordinator([Symbol("amqp:local-transactions")]), has_own_session=True)
 
     async def _prove(self, path: str) -> Token:
         token = await self._put_token(path)

@@ -66,8 +66,9 @@ class ManagementNode:
         answer = await self._request("schedule-message", {"messages": entries}, transaction)
         return [cast("int", number) for number in _array(answer, "sequence-numbers")]
 
-    async def cancel_scheduled(self, sequence_numbers: Sequence[int]) -> None:
-        await self._request("cancel-scheduled-message", {"sequence-numbers": Array(LONG_TYPE, sequence_numbers)})
+    async def cancel_scheduled(self, sequence_numbers: Sequence[int], transaction: Transaction | None) -> None:
+        body: dict[str, object] = {"sequence-numbers": Array(LONG_TYPE, sequence_numbers)}
+        await self._request("cancel-scheduled-message", body, transaction)
 
     async def peek(
         self, from_sequence_number: int, message_count: int, session_id: str | None = None
@@ -126,12 +127,13 @@ class ManagementNode:
         answer = await self._request("renew-session-lock", {"session-id": session_id})
         return _moment(answer.body.get("expiration"))
 
-    async def get_session_state(self, session_id: str) -> bytes | None:
-        state = (await self._request("get-session-state", {"session-id": session_id})).body.get("session-state")
+    async def get_session_state(self, session_id: str, transaction: Transaction | None) -> bytes | None:
+        answer = await self._request("get-session-state", {"session-id": session_id}, transaction)
+        state = answer.body.get("session-state")
         return state if isinstance(state, bytes) else None
 
-    async def set_session_state(self, session_id: str, state: bytes | None) -> None:
-        await self._request("set-session-state", {"session-id": session_id, "session-state": state})
+    async def set_session_state(self, session_id: str, state: bytes | None, transaction: Transaction | None) -> None:
+        await self._request("set-session-state", {"session-id": session_id, "session-state": state}, transaction)
 
     async def session_ids(self, skip: int, top: int) -> list[str]:
         body: dict[str, object] = {

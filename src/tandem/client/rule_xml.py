@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 from xml.etree import ElementTree
 
-from tandem.client.atom import INSTANCE, SERVICE_BUS, find, local_name, read_duration, read_moment, text_of
+from tandem.client.atom import INSTANCE, SERVICE_BUS, find, local_name, read_moment, text_of
 from tandem.client.descriptions import RuleDescription
 from tandem.client.errors import MessagingError
-from tandem.durations import date_text, iso_duration
 from tandem.errors import UsageError
 from tandem.rules import CorrelationFilter, FalseFilter, Filter, SqlAction, SqlFilter, TrueFilter
+from tandem.rules.values import DateTime, TimeSpan, rule_value
+from tandem.rules.written import read_written
 
 __all__ = ["read_rule", "rule_element"]
 
@@ -23,7 +24,8 @@ _SERIALIZATION: Final = "http://schemas.microsoft.com/2003/10/Serialization/"
 # The version of the language that the service's own rules have.
 _COMPATIBILITY_LEVEL: Final = "20"
 _MAX_INT: Final = 2**31 - 1
-_MILLISECOND: Final = timedelta(milliseconds=1)
+_MICROSECOND: Final = timedelta(microseconds=1)
+_YEAR_ONE: Final = datetime(1, 1, 1, tzinfo=UTC)
 
 # The elements of a correlation filter, in their order.
 _CORRELATION: Final = {
@@ -98,10 +100,15 @@ def _kind_and_text(key: str, value: object) -> tuple[str, str]:
     if isinstance(value, str):
         return "string", str(value)
     if isinstance(value, datetime):
-        return "dateTime", date_text(int(value.timestamp() * 1000))
+        return "dateTime", value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
     if isinstance(value, timedelta):
-        return "duration", iso_duration(value // _MILLISECOND)
+        return "duration", _duration_text(value)
     raise UsageError(f"{key} is {value!r:.80}; a rule knows str, int, float, bool, datetime and timedelta")
+
+
+def _duration_text(value: timedelta) -> str:
+    seconds, microseconds = divmod(abs(value) // _MICROSECOND, 1_000_000)
+    return f"{'-' if value < timedelta(0) else ''}PT{seconds}.{microseconds:06}S"
 
 
 def _child(
@@ -172,8 +179,10 @@ def _read_value(element: ElementTree.Element) -> object:
         return text.strip() == "true"
     if kind in {"double", "float"}:
         return float(text.replace("INF", "inf"))
-    if kind == "dateTime":
-        return read_moment(text, "Value")
-    if kind == "duration":
-        return read_duration(text, "Value")
+    if kind in {"dateTime", "duration"}:
+        value = rule_value(read_written(kind, text, "Value"))
+        if isinstance(value, DateTime):
+            return _YEAR_ONE + value.ticks // 10 * _MICROSECOND
+        assert isinstance(value, TimeSpan)
+        return value.ticks // 10 * _MICROSECOND
     return text

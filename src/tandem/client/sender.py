@@ -208,10 +208,10 @@ class MessageSender:
             return await self._node.schedule(scheduled, transaction)
         return await interceptor.schedule(self, scheduled)
 
-    async def cancel_scheduled(self, *sequence_numbers: int) -> None:
+    async def cancel_scheduled(self, *sequence_numbers: int, transaction: Transaction | None = None) -> None:
         """Take back messages that were scheduled and have not appeared yet."""
         if sequence_numbers:
-            await self._node.cancel_scheduled(sequence_numbers)
+            await self._node.cancel_scheduled(sequence_numbers, transaction)
 
     async def close(self) -> None:
         """Detach the link. The factory and its other senders and receivers go on."""

@@ -32,6 +32,6 @@ class SendingClient:
         """Send a message that appears at a time. Returns the sequence number by which it can be cancelled."""
         return await self._sender.schedule(message, enqueue_time_utc, transaction=transaction)
 
-    async def cancel_scheduled(self, *sequence_numbers: int) -> None:
+    async def cancel_scheduled(self, *sequence_numbers: int, transaction: Transaction | None = None) -> None:
         """Take back messages that were scheduled and have not appeared yet."""
-        await self._sender.cancel_scheduled(*sequence_numbers)
+        await self._sender.cancel_scheduled(*sequence_numbers, transaction=transaction)

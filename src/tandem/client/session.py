@@ -108,15 +108,16 @@ class MessageSession(MessageReceiver):
         self._locked_until_utc = await self._node.renew_session_lock(self.session_id)
         return self._locked_until_utc
 
-    async def get_state(self) -> bytes | None:
-        """What was set by the last `set_state`, by whoever held the session then."""
+    async def get_state(self, *, transaction: Transaction | None = None) -> bytes | None:
+        """Return what the last `set_state` has set, by whoever held the session then. With a transaction, also what was
+        set inside of it."""
         self._require_lock()
-        return await self._node.get_session_state(self.session_id)
+        return await self._node.get_session_state(self.session_id, transaction)
 
-    async def set_state(self, state: bytes | None) -> None:
+    async def set_state(self, state: bytes | None, *, transaction: Transaction | None = None) -> None:
         """Keep some bytes with the session; None removes them."""
         self._require_lock()
-        await self._node.set_session_state(self.session_id, state)
+        await self._node.set_session_state(self.session_id, state, transaction)
 
     async def renew_lock(self, message: BrokeredMessage) -> datetime:
         """A message of a session is locked as long as the session is."""

@@ -975,9 +975,9 @@ class QueueClient:
             )
         )
 
-    def cancel_scheduled(self, *sequence_numbers: int) -> None:
+    def cancel_scheduled(self, *sequence_numbers: int, transaction: Transaction | None = None) -> None:
         """Take back messages that were scheduled and have not appeared yet."""
-        run(self._twin.cancel_scheduled(*sequence_numbers))
+        run(self._twin.cancel_scheduled(*sequence_numbers, transaction=optional(lambda one: one._twin, transaction)))
 
     @property
     def receive_mode(self) -> ReceiveMode:
@@ -1147,9 +1147,9 @@ class MessageSender:
             )
         )
 
-    def cancel_scheduled(self, *sequence_numbers: int) -> None:
+    def cancel_scheduled(self, *sequence_numbers: int, transaction: Transaction | None = None) -> None:
         """Take back messages that were scheduled and have not appeared yet."""
-        run(self._twin.cancel_scheduled(*sequence_numbers))
+        run(self._twin.cancel_scheduled(*sequence_numbers, transaction=optional(lambda one: one._twin, transaction)))
 
     def close(self) -> None:
         """Detach the link. The factory and its other senders and receivers go on."""
@@ -1278,9 +1278,9 @@ class TopicClient:
             )
         )
 
-    def cancel_scheduled(self, *sequence_numbers: int) -> None:
+    def cancel_scheduled(self, *sequence_numbers: int, transaction: Transaction | None = None) -> None:
         """Take back messages that were scheduled and have not appeared yet."""
-        run(self._twin.cancel_scheduled(*sequence_numbers))
+        run(self._twin.cancel_scheduled(*sequence_numbers, transaction=optional(lambda one: one._twin, transaction)))
 
 
 class Transaction:
@@ -1332,13 +1332,15 @@ class MessageSession(MessageReceiver):
         """Keep the session for another lock duration from now. Returns when the lock will end."""
         return run(self._twin.renew())
 
-    def get_state(self) -> bytes | None:
-        """What was set by the last `set_state`, by whoever held the session then."""
-        return run(self._twin.get_state())
+    def get_state(self, *, transaction: Transaction | None = None) -> bytes | None:
+        """Return what the last `set_state` has set, by whoever held the session then. With a transaction, also what was
+        set inside of it.
+        """
+        return run(self._twin.get_state(transaction=optional(lambda one: one._twin, transaction)))
 
-    def set_state(self, state: bytes | None) -> None:
+    def set_state(self, state: bytes | None, *, transaction: Transaction | None = None) -> None:
         """Keep some bytes with the session; None removes them."""
-        run(self._twin.set_state(state))
+        run(self._twin.set_state(state, transaction=optional(lambda one: one._twin, transaction)))
 
     def renew_lock(self, message: BrokeredMessage) -> datetime:
         """A message of a session is locked as long as the session is."""

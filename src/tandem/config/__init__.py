@@ -9,6 +9,7 @@ values          values of the right kind, or an error that names the place
 lines           the line on which that is
 creation        entities: making what is missing, changing what the file has changed
 hubs            the same for event hubs
+tiers           what the tier of a namespace says to them
 authorization   the same for shared access rules of namespaces
 """
 

@@ -9,6 +9,7 @@ from tandem.engine.description import QueueDescription
 from tandem.engine.hubs.description import EventHubDescription
 from tandem.engine.rule import Rule
 from tandem.engine.subscription_description import SubscriptionDescription
+from tandem.engine.tiers import Tier
 from tandem.engine.topic_description import TopicDescription
 
 __all__ = ["Configuration", "KeySettings", "NamespaceSettings", "SubscriptionSettings", "TopicSettings"]
@@ -43,6 +44,8 @@ class NamespaceSettings:
     """One namespace and its entities. Without a name it is the default one, whatever that is called."""
 
     name: str | None = None
+    # None leaves it as it is.
+    tier: Tier | None = None
     queues: list[QueueDescription] = field(default_factory=list)
     topics: list[TopicSettings] = field(default_factory=list)
     hubs: list[EventHubDescription] = field(default_factory=list)
@@ -61,6 +64,8 @@ class Configuration:
     host: str | None = None
     port: int | None = None
     http_port: int | None = None
+    # Further addresses to listen on, as --listen takes them.
+    listen: list[str] | None = None
     tls: str | None = None
     credits_per_second: int | None = None
     # The limits of [health] that it sets, by name; 0 is off.

@@ -9,6 +9,7 @@ from typing import Final
 
 from tandem.config.configuration import NamespaceSettings, SubscriptionSettings
 from tandem.config.hubs import HubChange, find_hub_changes, missing_hubs, name_taken, require_no_hub
+from tandem.config.tiers import check_tier
 from tandem.engine.description import QueueDescription
 from tandem.engine.descriptions import description_of
 from tandem.engine.namespace import Namespace
@@ -45,6 +46,7 @@ def create_missing(namespace: Namespace, settings: NamespaceSettings) -> list[st
     subscriptions = [one for one in _subscriptions(settings) if namespace.find_any(one.description.name) is None]
     forwarding = [*queues, *[one.description for one in subscriptions]]
     _check_targets(namespace, settings, forwarding)
+    check_tier(namespace, settings)
     # First without forwarding, so that every target is there before it is named.
     for queue in queues:
         namespace.create_queue(_without_targets(queue))
@@ -129,7 +131,11 @@ def find_changes(namespace: Namespace, settings: NamespaceSettings) -> list[Chan
     hub_changes = find_hub_changes(namespace, settings)
     changes = [_change(namespace, one, settings, []) for one in descriptions if not _is_missing(namespace, one)]
     changes += [_change(namespace, one.description, settings, one.rules or []) for one in _subscriptions(settings)]
-    return [*[one for one in changes if one is not None], *hub_changes]
+    found = [one for one in changes if one is not None]
+    described = [(one.description, one.entity.description) for one in found if one.description is not None]
+    of_hubs = [(one.description, one.hub.description) for one in hub_changes]
+    check_tier(namespace, settings, [*described, *of_hubs])
+    return [*found, *hub_changes]
 
 
 def _change(

@@ -1,8 +1,10 @@
 """Tandem's own form. Names and values are those of the JSON API.
 
 namespace = "sbemulatorns"
+tier = "standard"
 port = 5672
 http_port = 5300
+listen = ["5671", "tls://0.0.0.0:443"]
 
 [[queues]]
 name = "orders"
@@ -37,6 +39,7 @@ name = "orders"
 
 [[namespace]]
 name = "support"
+tier = "premium"
 """
 
 from __future__ import annotations
@@ -61,12 +64,15 @@ from tandem.config.values import (
 from tandem.engine.description import QueueDescription
 from tandem.engine.hubs.description import EventHubDescription
 from tandem.engine.subscription_description import SubscriptionDescription
+from tandem.engine.tiers import Tier, tier_of
 from tandem.engine.topic_description import TopicDescription
-from tandem.management.connection_string import MAX_PORT
+from tandem.errors import ArgumentError, ConfigurationError
+from tandem.hosts import MAX_PORT
 from tandem.management.hub_fields import new_hub
 from tandem.management.rule_lists import read_rules
 from tandem.rules.values import DateTime, rule_value
 from tandem.server.health.settings import MAX_MEGABYTES, MAX_TIME_MS
+from tandem.server.listen_address import parse_listen_address
 
 __all__ = ["MAX_CREDITS_PER_SECOND", "from_toml"]
 
@@ -74,7 +80,19 @@ __all__ = ["MAX_CREDITS_PER_SECOND", "from_toml"]
 MAX_CREDITS_PER_SECOND: Final = 1_000_000_000
 
 _ENTITIES: Final = ("queues", "topics", "hubs", "authorization_rules")
-_SETTINGS: Final = ("namespace", "host", "port", "http_port", "tls", "credits_per_second", "health", *_ENTITIES)
+# What one of several namespaces has in its own table.
+_OF_NAMESPACE: Final = ("tier", *_ENTITIES)
+_SETTINGS: Final = (
+    "namespace",
+    "host",
+    "port",
+    "http_port",
+    "listen",
+    "tls",
+    "credits_per_second",
+    "health",
+    *_OF_NAMESPACE,
+)
 
 # The limits by which a broker judges itself, each with the least and the most that it may be. 0 is off where it can be.
 _HEALTH: Final = {
@@ -100,10 +118,23 @@ def from_toml(value: dict[str, Any]) -> Configuration:
         host=value.get("host"),
         port=as_whole_number(value, "port", 0, MAX_PORT),
         http_port=as_whole_number(value, "http_port", 0, MAX_PORT),
+        listen=_listen(value),
         tls=value.get("tls"),
         credits_per_second=as_whole_number(value, "credits_per_second", 1, MAX_CREDITS_PER_SECOND),
         health=_health(as_object(value.get("health", {}), "health")),
     )
+
+
+def _listen(value: dict[str, Any]) -> list[str] | None:
+    if "listen" not in value:
+        return None
+    addresses = [(where, as_text(one, where)) for where, one in as_list(value, "listen", "")]
+    for where, address in addresses:
+        try:
+            parse_listen_address(address, "", where)
+        except ConfigurationError as error:
+            raise Misplaced(where, str(error)) from error
+    return [address for _, address in addresses]
 
 
 def _health(fields: dict[str, Any]) -> dict[str, int]:
@@ -122,9 +153,10 @@ def _namespaces(value: dict[str, Any]) -> list[NamespaceSettings]:
             require_namespace_name(as_text(name, "namespace"), "namespace")
         namespaces = [_namespace(name, value, "")]
     else:
-        for key in _ENTITIES:
+        for key in _OF_NAMESPACE:
             if key in value:
-                raise Misplaced(key, f"{key} must be in one of the namespaces, as [[namespace.{key}]]")
+                shape = f"[[namespace.{key}]]" if key in _ENTITIES else f"{key} = ... below [[namespace]]"
+                raise Misplaced(key, f"{key} must be in one of the namespaces, as {shape}")
         namespaces = [_named_namespace(one, where) for where, one in as_list(value, "namespace", "")]
     check_namespaces(namespaces, "namespace")
     return namespaces
@@ -132,7 +164,7 @@ def _namespaces(value: dict[str, Any]) -> list[NamespaceSettings]:
 
 def _named_namespace(value: object, where: str) -> NamespaceSettings:
     fields = as_object(value, where)
-    require_known(fields, ("name", *_ENTITIES), f"{where}.")
+    require_known(fields, ("name", *_OF_NAMESPACE), f"{where}.")
     name = as_text(fields.get("name"), f"{where}.name")
     require_namespace_name(name, f"{where}.name")
     return _namespace(name, fields, f"{where}.")
@@ -141,6 +173,7 @@ def _named_namespace(value: object, where: str) -> NamespaceSettings:
 def _namespace(name: str | None, value: dict[str, Any], prefix: str) -> NamespaceSettings:
     settings = NamespaceSettings(
         name,
+        tier=_tier(value, prefix),
         queues=[_queue(one, where) for where, one in as_list(value, "queues", prefix)],
         topics=[_topic(one, where) for where, one in as_list(value, "topics", prefix)],
         hubs=[_hub(one, where) for where, one in as_list(value, "hubs", prefix)],
@@ -149,6 +182,16 @@ def _namespace(name: str | None, value: dict[str, Any], prefix: str) -> Namespac
     check_names(settings, prefix)
     _note_given(settings, value)
     return settings
+
+
+def _tier(value: dict[str, Any], prefix: str) -> Tier | None:
+    if "tier" not in value:
+        return None
+    place = f"{prefix}tier"
+    try:
+        return tier_of(as_text(value["tier"], place))
+    except ArgumentError as error:
+        raise Misplaced(place, f"{prefix}{error}") from error
 
 
 def _note_given(settings: NamespaceSettings, value: dict[str, Any]) -> None:

@@ -81,6 +81,8 @@ class AzureDriver(Driver):
         while not inbox.is_over:
             with contextlib.suppress(*_ERRORS):
                 async with self._receiver(entity) as receiver:
+                    # The SDK leaves its credit with the broker when a receive ends without a message.
+                    self.closed_receivers += 1
                     await _receive(receiver, inbox, is_session=entity == PAYMENTS)
                     continue
             await asyncio.sleep(_PAUSE_S)

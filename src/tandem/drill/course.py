@@ -213,6 +213,7 @@ class Drill:
             diverted=sum(chronicle.total("diverted") for chronicle in chronicles),
             moved=sum(syphon.moved_count for syphon in syphons),
             delivered=sum(pair.account.delivered for pair in self._pairs),
+            closed_receivers=sum(pair.driver.closed_receivers for pair in self._pairs),
             unanswered=sum(pair.driver.unanswered_count for pair in self._pairs),
             pings_answered=outcomes.count("ok"),
             pings_unanswered=sum(outcome in _UNANSWERED for outcome in outcomes),

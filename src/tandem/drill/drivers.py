@@ -71,6 +71,8 @@ class Driver(abc.ABC):
     def __init__(self, plan: DrillPlan, pair: Pair) -> None:
         self.plan = plan
         self.pair = pair
+        # Receivers that were closed while messages may have been on their way to them.
+        self.closed_receivers = 0
 
     async def __aenter__(self) -> Self:
         await self.open()

@@ -36,6 +36,8 @@ class Made:
     moved: int
     # What the application received from the primaries, with each redelivery and each copy.
     delivered: int
+    # Receivers that were closed while messages may have been on their way to them.
+    closed_receivers: int
     # Sends that were not answered: the brokers may or may not have counted them.
     unanswered: int
     pings_answered: int
@@ -111,11 +113,14 @@ def _most_received_twice(plan: DrillPlan, made: Made) -> int:
 
 
 def _deliveries(plan: DrillPlan, made: Made) -> tuple[int, int]:
-    """Receives from the primary. What was on its way when connections were lost was metered and did not arrive; what a
-    broker metered in the second before it was killed is not on record."""
+    """Return the least and the most receives from the primary.
+
+    Messages on their way when a connection was lost or a receiver was closed were metered and did not arrive. What a
+    broker metered in the second before it was killed is not on record.
+    """
     least = 0 if plan.fault is Fault.KILL else made.delivered
-    on_the_way = RECEIVE_BATCH * len(ENTITIES) * plan.pairs if plan.fault in _DISCONNECTING else 0
-    return least, made.delivered + on_the_way
+    lost_links = len(ENTITIES) * plan.pairs if plan.fault in _DISCONNECTING else 0
+    return least, made.delivered + RECEIVE_BATCH * (lost_links + made.closed_receivers)
 
 
 def _range_text(least: int, most: int) -> str:

@@ -39,6 +39,7 @@ from tandem.amqp import (
     Target,
 )
 from tandem.amqp.connection import Role
+from tandem.amqp.types import Symbol
 from tandem.driver.endpoint import CLOSE_GRACE_S, Endpoint
 from tandem.errors import RemoteError, TandemError, UnauthorizedAccess
 
@@ -254,6 +255,8 @@ class Client:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._session: asyncio.Future[Session] = asyncio.get_running_loop().create_future()
+        # Sessions that were asked for by themselves, until the peer has begun them too.
+        self._beginning: dict[Session, asyncio.Future[Session]] = {}
         self._ends: set[Sender | Receiver] = set()
         self._links_made = 0
         self.endpoint = Endpoint(Role.CLIENT, settings, self)
@@ -294,12 +297,22 @@ class Client:
         source: Source | None = None,
         is_settled: bool = False,
         properties: dict[object, object] | None = None,
+        desired_capabilities: list[Symbol] | None = None,
+        has_own_session: bool = False,
     ) -> Sender:
-        """Attach a link to send on. With `is_settled` messages are sent settled: no outcome comes back."""
-        session = await self._session_with_room()
+        """Attach a link to send on. With `is_settled` messages are sent settled: no outcome comes back. With
+        `has_own_session` the link shares its session with no other."""
+        session = await (self._begin_session() if has_own_session else self._session_with_room())
         target = Target(target) if isinstance(target, str) else target
         mode = SETTLED if is_settled else None
-        link = session.attach_sender(self._link_name(), target, source, snd_settle_mode=mode, properties=properties)
+        link = session.attach_sender(
+            self._link_name(),
+            target,
+            source,
+            snd_settle_mode=mode,
+            properties=properties,
+            desired_capabilities=desired_capabilities,
+        )
         sender = Sender(self.endpoint, link)
         await self._attach(link, sender)
         return sender
@@ -312,11 +325,18 @@ class Client:
         is_second: bool = False,
         is_settled: bool = False,
         properties: dict[object, object] | None = None,
+        desired_capabilities: list[Symbol] | None = None,
     ) -> Receiver:
         """Attach a link to receive on. With `is_second` the sender settles last (rcv-settle-mode second); with
         `is_settled` it sends messages settled, and has forgotten them when they arrive."""
         receiver = await self.receiver_of(
-            Receiver, source, credit=credit, is_second=is_second, is_settled=is_settled, properties=properties
+            Receiver,
+            source,
+            credit=credit,
+            is_second=is_second,
+            is_settled=is_settled,
+            properties=properties,
+            desired_capabilities=desired_capabilities,
         )
         if credit:
             receiver.grant(credit)
@@ -332,6 +352,7 @@ class Client:
         is_settled: bool = False,
         properties: dict[object, object] | None = None,
         target: Target | None = None,
+        desired_capabilities: list[Symbol] | None = None,
     ) -> ReceiverKind:
         """As `receiver`, with an object of the caller's own kind behind the link, which grants credit itself."""
         session = await self._session_with_room()
@@ -343,6 +364,7 @@ class Client:
             snd_settle_mode=SETTLED if is_settled else None,
             rcv_settle_mode=SECOND if is_second else None,
             properties=properties,
+            desired_capabilities=desired_capabilities,
         )
         receiver = make(self.endpoint, link, credit)
         await self._attach(link, receiver)
@@ -358,6 +380,12 @@ class Client:
             self.endpoint.flush_soon()
             session = await self._session
         return session
+
+    async def _begin_session(self) -> Session:
+        begun: asyncio.Future[Session] = asyncio.get_running_loop().create_future()
+        self._beginning[self.endpoint.connection.begin()] = begun
+        self.endpoint.flush_soon()
+        return await begun
 
     def _link_name(self) -> str:
         self._links_made += 1
@@ -432,7 +460,7 @@ class Client:
         elif isinstance(event, ConnectionOpened):
             self.endpoint.connection.begin()
         elif isinstance(event, SessionBegun):
-            _resolve(self._session, event.session)
+            _resolve(self._beginning.pop(event.session, self._session), event.session)
         else:
             self._on_failure(event)
 
@@ -460,6 +488,8 @@ class Client:
         end.fail(error)
 
     def _fail(self, error: TandemError) -> None:
-        _reject(self._session, error)
+        for session in [self._session, *self._beginning.values()]:
+            _reject(session, error)
+        self._beginning.clear()
         for end in list(self._ends):
             self._end(end, error)

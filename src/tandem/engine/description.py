@@ -25,6 +25,7 @@ from tandem.limits import (
     MIN_DUPLICATE_WINDOW_MS,
     MIN_LOCK_DURATION_MS,
     MIN_TIME_TO_LIVE_MS,
+    PARTITION_COUNT,
 )
 
 __all__ = [
@@ -33,6 +34,7 @@ __all__ = [
     "FieldTypes",
     "QueueDescription",
     "checked_fields",
+    "default_fields",
     "status_of",
     "within",
 ]
@@ -104,7 +106,7 @@ class EntityDescription:
         raise NotImplementedError
 
     def stored_fields(self) -> dict[str, object]:
-        """What is stored: the same, and the keys."""
+        """Return what is stored: the same, the keys, and the schemes of addresses."""
         fields = self.to_fields()
         if self.authorization_rules:
             fields["authorization_rules"] = [rule.to_dict() for rule in self.authorization_rules]
@@ -120,9 +122,13 @@ class QueueDescription(EntityDescription):
         "default_message_time_to_live_ms",
         "duplicate_detection_history_time_window_ms",
         "enable_batched_operations",
+        "enable_express",
         "enable_partitioning",
         "forward_dead_lettered_messages_to",
+        "forward_dead_lettered_messages_to_scheme",
         "forward_to",
+        "forward_to_scheme",
+        "is_message_size_chosen",
         "lock_duration_ms",
         "max_delivery_count",
         "max_message_size_in_kilobytes",
@@ -149,8 +155,11 @@ class QueueDescription(EntityDescription):
         forward_to: str | None = None,
         forward_dead_lettered_messages_to: str | None = None,
         user_metadata: str | None = None,
-        max_message_size_in_kilobytes: int = _DEFAULT_MAX_MESSAGE_SIZE_KILOBYTES,
+        max_message_size_in_kilobytes: int | None = None,
         authorization_rules: list[AuthorizationRule] | None = None,
+        enable_express: bool = False,
+        forward_to_scheme: str | None = None,
+        forward_dead_lettered_messages_to_scheme: str | None = None,
     ) -> None:
         super().__init__(name, status, user_metadata, authorization_rules)
         self.lock_duration_ms = lock_duration_ms
@@ -164,9 +173,18 @@ class QueueDescription(EntityDescription):
         self.enable_batched_operations = enable_batched_operations
         self.auto_delete_on_idle_ms = auto_delete_on_idle_ms
         self.enable_partitioning = enable_partitioning
+        # Kept for those who ask for it: every message is on disk before it is acknowledged in any case.
+        self.enable_express = enable_express
         self.forward_to = forward_to or None
         self.forward_dead_lettered_messages_to = forward_dead_lettered_messages_to or None
-        self.max_message_size_in_kilobytes = max_message_size_in_kilobytes
+        # The schemes of the addresses in which the two were written, which clients of Atom expect back.
+        self.forward_to_scheme = forward_to_scheme
+        self.forward_dead_lettered_messages_to_scheme = forward_dead_lettered_messages_to_scheme
+        # The size of an entity that is created without one is the default of the namespace's tier.
+        self.is_message_size_chosen = max_message_size_in_kilobytes is not None
+        self.max_message_size_in_kilobytes = _DEFAULT_MAX_MESSAGE_SIZE_KILOBYTES
+        if max_message_size_in_kilobytes is not None:
+            self.max_message_size_in_kilobytes = max_message_size_in_kilobytes
         self._check()
 
     def _check(self) -> None:
@@ -188,24 +206,24 @@ class QueueDescription(EntityDescription):
         if self.auto_delete_on_idle_ms is not None:
             within("auto_delete_on_idle_ms", self.auto_delete_on_idle_ms, MIN_AUTO_DELETE_ON_IDLE_MS, NEVER_MS)
         self.check_common()
-        if self.requires_session and self.forward_to is not None:
-            raise ArgumentError(
-                f"forward_to is {self.forward_to!r} on a {self.kind} that requires sessions: sessions cannot be "
-                "forwarded, set one of the two"
-            )
-        for field, target in (
-            ("forward_to", self.forward_to),
-            ("forward_dead_lettered_messages_to", self.forward_dead_lettered_messages_to),
-        ):
-            if target is not None and target.lower() == self.name.lower():
-                raise ArgumentError(f"{field} is {target!r}, the {self.kind} itself: name another one")
 
     def check_name(self) -> None:
         validate_entity_name(self.name)
 
+    def choose_message_size(self, kilobytes: int) -> None:
+        """Take this as the largest message size, unless one was chosen."""
+        if not self.is_message_size_chosen:
+            self.max_message_size_in_kilobytes = kilobytes
+            self.is_message_size_chosen = True
+
     @property
     def kind(self) -> str:
         return "queue"
+
+    @property
+    def dead_letter_source(self) -> str:
+        """The name that forwarded dead letters carry. The service writes it in lower case (NServiceBus's tests)."""
+        return self.name.lower()
 
     @property
     def judges_properties(self) -> bool:
@@ -213,12 +231,13 @@ class QueueDescription(EntityDescription):
         return self.requires_session or self.requires_duplicate_detection or self.enable_partitioning
 
     @property
-    def max_size_bytes(self) -> int:
-        return self.max_size_in_megabytes << 20
+    def total_size_in_megabytes(self) -> int:
+        """The room that the entity has: each partition has the chosen size."""
+        return self.max_size_in_megabytes * (PARTITION_COUNT if self.enable_partitioning else 1)
 
     @property
-    def max_message_size_bytes(self) -> int:
-        return self.max_message_size_in_kilobytes << 10
+    def max_size_bytes(self) -> int:
+        return self.total_size_in_megabytes << 20
 
     def to_fields(self) -> dict[str, object]:
         return {
@@ -239,12 +258,23 @@ class QueueDescription(EntityDescription):
             "forward_dead_lettered_messages_to": self.forward_dead_lettered_messages_to,
             "user_metadata": self.user_metadata,
             "max_message_size_in_kilobytes": self.max_message_size_in_kilobytes,
+            "enable_express": self.enable_express,
         }
+
+    def stored_fields(self) -> dict[str, object]:
+        fields = super().stored_fields()
+        for field, scheme in (
+            ("forward_to_scheme", self.forward_to_scheme),
+            ("forward_dead_lettered_messages_to_scheme", self.forward_dead_lettered_messages_to_scheme),
+        ):
+            if scheme is not None:
+                fields[field] = scheme
+        return fields
 
     @staticmethod
     def from_fields(fields: dict[str, object]) -> QueueDescription:
         """The opposite. An unknown name or a value of the wrong type raises ArgumentError, which names the field."""
-        values = checked_fields("queue", fields, _FIELD_TYPES, QueueDescription("defaults").to_fields())
+        values = checked_fields("queue", fields, _FIELD_TYPES, default_fields(QueueDescription("defaults")))
         return QueueDescription(**values)  # type: ignore[arg-type] # every type was checked against _FIELD_TYPES
 
 
@@ -268,8 +298,18 @@ _FIELD_TYPES: Final[FieldTypes] = {
     "forward_dead_lettered_messages_to": (str, True),
     "user_metadata": (str, True),
     "max_message_size_in_kilobytes": (int, False),
+    "enable_express": (bool, False),
     "authorization_rules": (list, True),
+    "forward_to_scheme": (str, True),
+    "forward_dead_lettered_messages_to_scheme": (str, True),
 }
+
+
+def default_fields(description: QueueDescription) -> dict[str, object]:
+    """The properties of a description that nobody has set, except the message size, whose default the tier sets."""
+    fields = description.to_fields()
+    del fields["max_message_size_in_kilobytes"]
+    return fields
 
 
 def checked_fields(

@@ -36,6 +36,7 @@ __all__ = [
     "PutHub",
     "PutQueue",
     "PutRule",
+    "PutSetting",
     "SetSessionState",
     "SetState",
     "StreamChange",
@@ -166,6 +167,16 @@ class ForgetDuplicates(Change):
         self.before_ms = before_ms
 
 
+class PutSetting(Change):
+    """A setting of the namespace itself."""
+
+    __slots__ = ("name", "value")
+
+    def __init__(self, name: str, value: str) -> None:
+        self.name = name
+        self.value = value
+
+
 class StreamChange:
     """How one batch changes the counts of a stream. The store adds the messages that came in and were no duplicates."""
 
@@ -178,7 +189,7 @@ class StreamChange:
         self.size_bytes = 0
         self.next_sequence_number = 0
         self.accessed_at_ms = 0
-        # Active messages by session.
+        # Active messages by session id as it was sent. The store adds up the spellings of one session.
         self.sessions: dict[str, int] = {}
 
     def add(self, message: BrokeredMessage, count: int) -> None:
@@ -219,13 +230,12 @@ class Notice:
 class HandedOut:
     """A message that was received and deleted in one step."""
 
-    __slots__ = ("consumer", "message", "payload", "tag")
+    __slots__ = ("consumer", "message", "payload")
 
-    def __init__(self, consumer: Consumer, message: BrokeredMessage, payload: bytes, tag: bytes) -> None:
+    def __init__(self, consumer: Consumer, message: BrokeredMessage, payload: bytes) -> None:
         self.consumer = consumer
         self.message = message
         self.payload = payload
-        self.tag = tag
 
 
 class Effects:

@@ -6,12 +6,21 @@ import uuid
 from typing import Final
 
 from tandem.amqp.batch import BATCH_FORMAT, split_batch
-from tandem.amqp.message import Message, MessageId, Properties, has_message_id, with_message_id
-from tandem.amqp.sections import MESSAGE_ANNOTATIONS, Entries
+from tandem.amqp.message import (
+    Message,
+    MessageId,
+    Properties,
+    has_message_id,
+    text_of,
+    with_message_id,
+    with_service_decimals,
+)
+from tandem.amqp.sections import APPLICATION_PROPERTIES, DECIMAL128, HEADER, MESSAGE_ANNOTATIONS, Entries
 from tandem.amqp.stored import prepare_with_ttl
-from tandem.amqp.types import Timestamp
+from tandem.amqp.types import Int, Timestamp
 from tandem.engine.description import QueueDescription
-from tandem.engine.message import ACTIVE, NEVER_MS, SCHEDULED, BrokeredMessage
+from tandem.engine.message import ACTIVE, NEVER_MS, SCHEDULED, STATE_ANNOTATION, BrokeredMessage
+from tandem.engine.session_key import session_key
 from tandem.errors import (
     ArgumentOutOfRange,
     DecodeError,
@@ -25,22 +34,32 @@ from tandem.limits import MAX_ID_CHARACTERS, PARTITION_COUNT
 __all__ = [
     "Draft",
     "canonical_id",
+    "check_size",
     "message_id_of",
     "partition_key_of",
     "partition_of",
     "read_transfer",
+    "schedule",
     "scheduled_time_of",
     "session_id_of",
     "usable_session_id",
+    "via_partition_key_of",
 ]
 
 _SCHEDULED_TIME: Final = b"x-opt-scheduled-enqueue-time"
 _PARTITION_KEY: Final = b"x-opt-partition-key"
+_VIA_PARTITION_KEY: Final = b"x-opt-via-partition-key"
+# The end of both annotations that hold the key of a partition, so that one search finds either.
+_PARTITION_KEYS: Final = b"-partition-key"
 
 # A ping of the paired namespaces: an empty message of this content type. The text is looked for before anything is
 # decoded, and only in messages small enough to be one.
 _PING: Final = b"application/vnd.ms-servicebus-ping"
 _MAX_PING_BYTES: Final = 1_024
+
+_MAX_UINT: Final = 0xFFFF_FFFF
+# Where `Sections.spans` has the end of the application properties; the start of their value is before it.
+_PROPERTIES_END: Final = 3 * (APPLICATION_PROPERTIES - HEADER) + 2
 
 _NO_SESSION_ID: Final = (
     "The SessionId was not set on a message, and it cannot be sent to the entity. Entities that have session support "
@@ -63,29 +82,44 @@ class Draft:
 
 
 def read_transfer(
-    payload: bytes, message_format: int, description: QueueDescription, now_ms: int, nonces: Nonces
+    payload: bytes,
+    message_format: int,
+    description: QueueDescription,
+    max_message_size_bytes: int,
+    now_ms: int,
+    nonces: Nonces,
 ) -> list[Draft]:
-    """The messages of one transfer, all of which can be taken. Otherwise an error that ends the delivery only."""
+    """Return the messages of one transfer, all of which can be taken, or raise an error that ends the delivery only."""
     try:
         if message_format != BATCH_FORMAT:
-            return [_read(payload, description, now_ms, nonces)]
-        return [_read(piece, description, now_ms, nonces) for piece in split_batch(payload)]
+            return [_read(payload, description, max_message_size_bytes, now_ms, nonces)]
+        pieces = split_batch(payload)
+        return [_read(piece, description, max_message_size_bytes, now_ms, nonces) for piece in pieces]
     except DecodeError as error:
         # Its bytes were framed well: the connection is sound, the message is not.
         raise DecodeError(str(error), Scope.DELIVERY) from None
 
 
-def _read(payload: bytes, description: QueueDescription, now_ms: int, nonces: Nonces) -> Draft:
-    size_bytes = len(payload)
-    if size_bytes > description.max_message_size_bytes:
+def check_size(size_bytes: int, limit_bytes: int) -> None:
+    """Refuse a message, or a batch of them, that is too large."""
+    if size_bytes > limit_bytes:
         raise MessageSizeExceeded(
-            f"The received message (size:{size_bytes} bytes) exceeds the limit "
-            f"({description.max_message_size_bytes} bytes) currently allowed on the link.",
+            f"The received message (size:{size_bytes} bytes) exceeds the limit ({limit_bytes} bytes) currently allowed "
+            "on the link.",
             Scope.DELIVERY,
         )
+
+
+def _read(
+    payload: bytes, description: QueueDescription, max_message_size_bytes: int, now_ms: int, nonces: Nonces
+) -> Draft:
+    size_bytes = len(payload)
+    check_size(size_bytes, max_message_size_bytes)
     source = Message(payload)
     stored, ttl_ms = prepare_with_ttl(source)
     time_to_live_ms = NEVER_MS if ttl_ms is None else ttl_ms
+    if ttl_ms == _MAX_UINT:
+        time_to_live_ms = max(time_to_live_ms, _written_lifetime_ms(source))
     if not has_message_id(source):
         # Clients tell messages by it, and not all of them give one: it is made here, 32 digits as the service's are.
         stored.bare = with_message_id(stored.bare, nonces.next().hex() + nonces.next().hex())
@@ -95,16 +129,32 @@ def _read(payload: bytes, description: QueueDescription, now_ms: int, nonces: No
     draft = Draft(message, False)
     if size_bytes < _MAX_PING_BYTES and _PING in payload:
         draft.is_ping = _is_ping(source)
+    spans = source.sections.spans
+    end = spans[_PROPERTIES_END]
+    if end >= 0 and payload.find(DECIMAL128, spans[_PROPERTIES_END - 1], end) >= 0:
+        stored.bare = with_service_decimals(stored.bare)
+    if stored.delivery_annotations.count:
+        stored.delivery_annotations = stored.delivery_annotations.with_service_decimals()
     annotations = stored.message_annotations
     if annotations.count:
+        annotations = stored.message_annotations = annotations.with_service_decimals()
         if _SCHEDULED_TIME in annotations.encoded:
             _read_scheduled_time(source, message, now_ms)
-        if _PARTITION_KEY in annotations.encoded:
-            draft.partition_key = _annotated_text(source, "x-opt-partition-key")
+        if _PARTITION_KEYS in annotations.encoded:
+            draft.partition_key = _annotated_text(source, message, "x-opt-partition-key")
+            _annotated_text(source, message, "x-opt-via-partition-key")
     # A ping has no session, and is taken all the same: it asks whether the entity can be reached.
     if description.judges_properties and not draft.is_ping:
         _read_properties(source, draft, description)
     return draft
+
+
+def _written_lifetime_ms(source: Message) -> int:
+    """The time to live as .NET clients write what the header cannot hold, 49 days and more: between two times."""
+    properties = source.properties
+    if properties is None or properties.absolute_expiry_time is None or properties.creation_time is None:
+        return 0
+    return properties.absolute_expiry_time - properties.creation_time
 
 
 def _is_ping(source: Message) -> bool:
@@ -119,17 +169,31 @@ def _read_scheduled_time(source: Message, message: BrokeredMessage, now_ms: int)
     if not isinstance(at_ms, Timestamp):
         raise DecodeError(f"message-annotations.x-opt-scheduled-enqueue-time must be a timestamp, got {at_ms!r:.80}")
     if at_ms > now_ms:
-        message.state = SCHEDULED
-        message.due_at_ms = int(at_ms)
+        schedule(message, int(at_ms))
 
 
-def _annotated_text(source: Message, key: str) -> str | None:
-    text = (source.message_annotations or {}).get(key)
-    if text is None:
+def schedule(message: BrokeredMessage, due_at_ms: int) -> None:
+    """Make a message one that its sender has scheduled. As from the service, it is delivered as such even when due."""
+    stored = message.stored
+    assert stored is not None
+    message.stored = stored.with_annotations({STATE_ANNOTATION: Int(SCHEDULED)})
+    message.state = SCHEDULED
+    message.due_at_ms = due_at_ms
+
+
+def _annotated_text(source: Message, message: BrokeredMessage, key: str) -> str | None:
+    """Return an annotation that is a string. One that came as a binary is delivered as a string, as SDKs expect it."""
+    value = (source.message_annotations or {}).get(key)
+    if value is None:
         return None
-    if not isinstance(text, str):
-        raise DecodeError(f"message-annotations.{key} must be a string, got {text!r:.80}")
-    return _checked_id(key, str(text))
+    text = text_of(value)
+    if text is None:
+        raise DecodeError(f"message-annotations.{key} must be a string, got {value!r:.80}")
+    if not isinstance(value, str):
+        stored = message.stored
+        assert stored is not None
+        message.stored = stored.with_annotations({key: text})
+    return _checked_id(key, text)
 
 
 def _read_properties(source: Message, draft: Draft, description: QueueDescription) -> None:
@@ -142,26 +206,36 @@ def _read_properties(source: Message, draft: Draft, description: QueueDescriptio
         if session_id is None:
             raise NotAllowed(_NO_SESSION_ID, Scope.DELIVERY)
         draft.message.session_id = session_id
-    if session_id is not None and draft.partition_key is not None and session_id != draft.partition_key:
+    # An empty session id does not say where the message belongs; the partition key does.
+    if session_id and draft.partition_key is not None and session_id != draft.partition_key:
         raise NotAllowed(
             f"The SessionId '{session_id}' and the PartitionKey '{draft.partition_key}' of a message must be the same.",
             Scope.DELIVERY,
         )
     message_id = None if properties.message_id is None else canonical_id(properties.message_id)
-    key = session_id if session_id is not None else draft.partition_key
+    key = session_id or (draft.partition_key if draft.partition_key is not None else session_id)
     if description.requires_duplicate_detection and message_id is not None:
         draft.duplicate_key = message_id
         if description.enable_partitioning and key is not None:
             draft.duplicate_key = f"{key}\x00{message_id}"
         key = key if key is not None else message_id
     if description.enable_partitioning:
+        if session_id:
+            key = session_key(session_id)
+        elif key is None:
+            # A message with nothing but a key for the way stays with those that the same transaction sends that way.
+            key = _annotated_text(source, draft.message, _VIA_PARTITION_KEY.decode())
         draft.partition_key = key
 
 
 def canonical_id(message_id: MessageId) -> str:
-    """A message id as text, whatever its type: duplicates are told by it."""
-    if isinstance(message_id, str):
-        return _checked_id("message-id", message_id)
+    """Return a message id of any type as text, by which duplicates are recognised.
+
+    A binary that holds text is that text: the official Python SDK sends a received message on with its id as binary.
+    """
+    text = text_of(message_id)
+    if text is not None:
+        return _checked_id("message-id", text)
     if isinstance(message_id, bytes):
         return _checked_id("message-id", message_id.hex())
     return str(message_id) if isinstance(message_id, uuid.UUID) else str(int(message_id))
@@ -198,10 +272,19 @@ def message_id_of(bare: bytes) -> str | None:
 
 def partition_key_of(annotations: Entries) -> str | None:
     """The key that the sender gave, if it gave a text."""
-    if _PARTITION_KEY not in annotations.encoded:
+    return _stored_text(annotations, _PARTITION_KEY)
+
+
+def via_partition_key_of(annotations: Entries) -> str | None:
+    """The key for the entity by way of which the message is sent, if the sender gave a text."""
+    return _stored_text(annotations, _VIA_PARTITION_KEY)
+
+
+def _stored_text(annotations: Entries, name: bytes) -> str | None:
+    if name not in annotations.encoded:
         return None
-    key = (Message(annotations.to_section(MESSAGE_ANNOTATIONS)).message_annotations or {}).get(_PARTITION_KEY.decode())
-    return str(key) if isinstance(key, str) else None
+    text = (Message(annotations.to_section(MESSAGE_ANNOTATIONS)).message_annotations or {}).get(name.decode())
+    return str(text) if isinstance(text, str) else None
 
 
 def scheduled_time_of(annotations: Entries) -> int:

@@ -18,7 +18,7 @@ from typing import Final
 
 from tandem.amqp.sections import NO_ENTRIES, Entries, locate
 from tandem.amqp.stored import Stored
-from tandem.amqp.types import Int, Short
+from tandem.amqp.types import Int, Short, Timestamp
 
 __all__ = [
     "ACTIVE",
@@ -28,11 +28,16 @@ __all__ = [
     "SCHEDULED",
     "SEQUENCE_BITS",
     "SEQUENCE_MASK",
+    "STATE_ANNOTATION",
     "Admission",
     "BrokeredMessage",
     "SharedBody",
     "row_of",
 ]
+
+_LOCKED_UNTIL: Final = "x-opt-locked-until"
+STATE_ANNOTATION: Final = "x-opt-message-state"
+_STATE_KEY: Final = STATE_ANNOTATION.encode()
 
 # The values of x-opt-message-state.
 ACTIVE: Final = 0
@@ -184,43 +189,71 @@ class BrokeredMessage:
         """What clients see: with the partition, if the queue has any."""
         return self.partition << PARTITION_SHIFT | self.sequence_number
 
-    def further_annotations(self) -> Entries:
+    def further_annotations(self, stored: Stored) -> Entries:
         """The broker's annotations beyond those that every message has."""
         if not (self.enqueue_sequence_number or self.state or self.partition or self.dead_letter_source):
             return NO_ENTRIES
         pairs: dict[str, object] = {}
         if self.enqueue_sequence_number:
             pairs["x-opt-enqueue-sequence-number"] = self.enqueue_sequence_number
-        if self.state:
-            pairs["x-opt-message-state"] = Int(self.state)
+        if self.state and _STATE_KEY not in stored.message_annotations.encoded:
+            pairs[STATE_ANNOTATION] = Int(self.state)
         if self.partition:
             pairs["x-opt-partition-id"] = Short(self.partition)
         if self.dead_letter_source:
             pairs["x-opt-deadletter-source"] = self.dead_letter_source
         return Entries.with_symbol_keys(pairs)
 
+    def as_delivered(self, stored: Stored) -> Stored:
+        """The parts of the message with what its entity changes: a time to live that is longer than the entity's, and
+        the state of a message that was scheduled, if it has another one now."""
+        if self.state == DEFERRED and _STATE_KEY in stored.message_annotations.encoded:
+            stored = stored.with_annotations({STATE_ANNOTATION: None})
+        if self.expires_at_ms < NEVER_MS:
+            start_ms = self.due_at_ms if self.state == SCHEDULED else self.enqueued_time_ms
+            time_to_live_ms = self.expires_at_ms - start_ms
+            if time_to_live_ms < self.time_to_live_ms:
+                return stored.with_lifetime(start_ms, time_to_live_ms)
+        return stored
+
     def locked_prefix(self, stored: Stored, locked_until_ms: int, lock_token: bytes) -> bytes:
-        """What goes before the bare message for a receiver that has it locked."""
+        """The bytes before the bare message for a receiver that has it locked; `stored` is `as_delivered`."""
         return stored.locked_prefix(
             self.delivery_count,
             self.visible_sequence_number,
             self.enqueued_time_ms,
             locked_until_ms,
             lock_token,
-            self.further_annotations(),
+            self.further_annotations(stored),
         )
 
     def locked_payload(self, locked_until_ms: int, lock_token: bytes) -> bytes:
         """The message as it goes to a receiver that has it locked."""
         stored = self.stored
         assert stored is not None
+        stored = self.as_delivered(stored)
         return self.locked_prefix(stored, locked_until_ms, lock_token) + stored.bare
 
-    def unlocked_payload(self) -> bytes:
-        """The message as it is browsed, or handed out for good."""
+    def handed_out_payload(self) -> bytes:
+        """Return the message as it is delivered to a receiver that has it deleted at once."""
         stored = self.stored
         assert stored is not None
+        stored = self.as_delivered(stored)
+        prefix = stored.handed_out_prefix(
+            self.delivery_count, self.visible_sequence_number, self.enqueued_time_ms, self.further_annotations(stored)
+        )
+        return prefix + stored.bare
+
+    def unlocked_payload(self, locked_until_ms: int = 0) -> bytes:
+        """Return the message as it is browsed, or received by its number and deleted; with the end of a lock unless
+        that is 0."""
+        stored = self.stored
+        assert stored is not None
+        stored = self.as_delivered(stored)
+        further = self.further_annotations(stored)
+        if locked_until_ms:
+            further = Entries.with_symbol_keys({_LOCKED_UNTIL: Timestamp(locked_until_ms)}).followed_by(further)
         prefix = stored.unlocked_prefix(
-            self.delivery_count, self.visible_sequence_number, self.enqueued_time_ms, self.further_annotations()
+            self.delivery_count, self.visible_sequence_number, self.enqueued_time_ms, further
         )
         return prefix + stored.bare

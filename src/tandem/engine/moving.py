@@ -137,7 +137,7 @@ class Relocation:
             # It takes no more room than before.
             return None
         # What a subscription can hold is what its topic takes.
-        limit_bytes = (description if target.topic is None else target.topic.description).max_message_size_bytes
+        limit_bytes = (target if target.topic is None else target.topic).max_message_size_bytes
         if message.size_bytes > limit_bytes:
             return f"The message has {message.size_bytes} bytes; '{target.name}' takes at most {limit_bytes}."
         try:

@@ -16,7 +16,7 @@ from tandem.addresses import Address, split_hub_path, split_subscription, subscr
 from tandem.auth.keys import KeyRing
 from tandem.engine.backlogs import StrandedBacklog, is_backlog_queue, stranded_backlogs
 from tandem.engine.description import QueueDescription
-from tandem.engine.effects import DropQueue, Effects
+from tandem.engine.effects import DropQueue, Effects, PutSetting
 from tandem.engine.hubs.hubs import EventHubs
 from tandem.engine.message import BrokeredMessage
 from tandem.engine.metering import Meter
@@ -25,6 +25,8 @@ from tandem.engine.rule import Rule
 from tandem.engine.subqueue import SubQueue
 from tandem.engine.subscription import DEFAULT_RULE, Subscription
 from tandem.engine.subscription_description import SubscriptionDescription
+from tandem.engine.tier_checks import check_entity
+from tandem.engine.tiers import TIER_SETTING, Tier, limits_of
 from tandem.engine.timers import Timers
 from tandem.engine.topic import Topic
 from tandem.engine.topic_description import TopicDescription
@@ -32,7 +34,7 @@ from tandem.engine.transactions import Transactions
 from tandem.engine.visibility import Visibility
 from tandem.errors import ArgumentError, EntityAlreadyExists, NotFound, ProtocolError, QuotaExceeded
 from tandem.ids import Nonces
-from tandem.limits import MAX_ENTITIES, MAX_SUBSCRIPTIONS_PER_TOPIC
+from tandem.limits import MAX_SUBSCRIPTIONS_PER_TOPIC
 from tandem.rules import TrueFilter
 
 __all__ = ["Namespace"]
@@ -57,6 +59,7 @@ class Namespace:
         "hubs",
         "is_disk_full",
         "key_ring",
+        "limits",
         "meter",
         "name",
         "nonces",
@@ -66,8 +69,17 @@ class Namespace:
         "visibility",
     )
 
-    def __init__(self, name: str, nonces: Nonces, now_ms: int, key_ring: KeyRing | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        nonces: Nonces,
+        now_ms: int,
+        key_ring: KeyRing | None = None,
+        tier: Tier = Tier.TANDEM,
+    ) -> None:
         self.name = name
+        # Of its tier.
+        self.limits = limits_of(tier)
         # The rules of the namespace, which are handed in, and those of its entities.
         self.key_ring = key_ring if key_ring is not None else KeyRing()
         self.nonces = nonces
@@ -116,6 +128,11 @@ class Namespace:
 
     def pump_soon(self, subqueue: SubQueue) -> None:
         self._to_pump[subqueue] = None
+
+    @property
+    def has_to_settle(self) -> bool:
+        """Messages have become available since the last turn was settled."""
+        return bool(self._to_pump)
 
     def settle_turn(self) -> None:
         while self.hubs.settle_turn() or self._to_pump:
@@ -195,6 +212,11 @@ class Namespace:
     def restore_body_number(self, last: int) -> None:
         """Numbers of bodies that are on disk are not given again."""
         self._next_body_number = last + 1
+
+    def set_tier(self, tier: Tier) -> None:
+        """Apply the limits of another tier from now on. Entities keep their settings until somebody changes them."""
+        self.limits = limits_of(tier)
+        self.effects.changes.append(PutSetting(TIER_SETTING, self.limits.name))
 
     # --- entities -------------------------------------------------------------------------------------------
 
@@ -287,13 +309,29 @@ class Namespace:
             raise EntityAlreadyExists(
                 f"SubCode=40900. Conflict. The messaging entity '{description.name}' exists already."
             )
-        if len(self._by_path) >= MAX_ENTITIES and not isinstance(description, SubscriptionDescription):
-            raise QuotaExceeded(f"The namespace has {len(self._by_path)} entities; at most {MAX_ENTITIES} are allowed.")
+        if not isinstance(description, SubscriptionDescription):
+            self._check_entity_count(description)
+        check_entity(self.limits, description)
+        description.choose_message_size(self.limits.default_message_size_in_kilobytes)
         self._check_forwarding(description)
         queue = self._make(self._free_number(), description, self.now_ms)
         self._add(queue)
         queue.record()
         return queue
+
+    def _check_entity_count(self, description: QueueDescription) -> None:
+        limits = self.limits
+        if len(self._by_path) >= limits.max_entities:
+            raise QuotaExceeded(
+                f"The namespace has {len(self._by_path)} entities; its tier {limits.name} allows {limits.max_entities}."
+            )
+        most = limits.max_partitioned_entities
+        if description.enable_partitioning and 0 < most < limits.max_entities:
+            count = sum([entity.description.enable_partitioning for entity in self._by_path.values()])
+            if count >= most:
+                raise QuotaExceeded(
+                    f"The namespace has {count} partitioned entities; its tier {limits.name} allows {most}."
+                )
 
     def _free_number(self) -> int:
         """The next in turn. Numbers of deleted queues come round again only after all others."""
@@ -314,6 +352,9 @@ class Namespace:
                     f"SubCode=40000. The value for the {field} property of an existing {queue.noun} cannot be changed: "
                     f"it is {before[field]!r}, asked for was {after[field]!r}."
                 )
+        # Clients of older versions of the service's API do not know of it.
+        description.choose_message_size(old.max_message_size_in_kilobytes)
+        check_entity(self.limits, description, old)
         self._check_forwarding(description)
         rules = description.authorization_rules
         queue.update(description)
@@ -325,7 +366,9 @@ class Namespace:
             ("forward_to", description.forward_to),
             ("forward_dead_lettered_messages_to", description.forward_dead_lettered_messages_to),
         ):
-            if target is not None and target.lower() not in self._by_path:
+            if target is None or target.lower() == description.name.lower():
+                continue
+            if target.lower() not in self._by_path:
                 raise ArgumentError(f"{field} is {target!r}, which does not exist: make it first")
 
     def delete(self, queue: Queue) -> None:

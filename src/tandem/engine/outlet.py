@@ -111,6 +111,7 @@ class Outlet:
         lock = self.lock(message, consumer, now_ms)
         stored = message.stored
         assert stored is not None
+        stored = message.as_delivered(stored)
         lock.prefix = message.locked_prefix(stored, lock.locked_until_ms, lock.token)
         lock.bare = stored.bare
         # The bytes are on disk; the lock may last for minutes.
@@ -131,11 +132,10 @@ class Outlet:
 
     def _hand_out(self, message: BrokeredMessage, consumer: Consumer) -> None:
         namespace = self.subqueue.namespace
-        payload = message.unlocked_payload()
+        payload = message.handed_out_payload()
         self.subqueue.remove(message)
         consumer.unsent_count += 1
-        tag = namespace.nonces.next() + message.sequence_number.to_bytes(8, "big")
-        namespace.effects.handed_out.append(HandedOut(consumer, message, payload, tag))
+        namespace.effects.handed_out.append(HandedOut(consumer, message, payload))
 
     def _drain(self, waiting: deque[Consumer]) -> None:
         for consumer in [one for one in waiting if one.is_draining]:

@@ -10,11 +10,22 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 from tandem.addresses import SubQueue as SubQueueKind
+from tandem.amqp.batch import BATCH_FORMAT
 from tandem.auth.keys import AuthorizationRule
 from tandem.engine.description import QueueDescription
 from tandem.engine.effects import ForgetDuplicates, PutQueue
-from tandem.engine.intake import Draft, message_id_of, partition_of, read_transfer, scheduled_time_of, session_id_of
+from tandem.engine.intake import (
+    Draft,
+    check_size,
+    message_id_of,
+    partition_of,
+    read_transfer,
+    schedule,
+    scheduled_time_of,
+    session_id_of,
+)
 from tandem.engine.message import ACTIVE, NEVER_MS, SCHEDULED, SEQUENCE_BITS, SEQUENCE_MASK, BrokeredMessage
+from tandem.engine.session_key import session_key
 from tandem.engine.subqueue import SubQueue
 from tandem.errors import DecodeError, EntityDisabled, MessageSizeExceeded, QuotaExceeded, Scope
 from tandem.limits import MAX_HOPS, MAX_PAGE_MESSAGES, PARTITION_COUNT
@@ -129,12 +140,26 @@ class Queue:
         drafts = self.read(payload, message_format)
         return self.take(drafts)
 
+    @property
+    def max_message_size_bytes(self) -> int:
+        """The entity's own limit, or that of the tier if the entity was created in another one."""
+        own, most = self.description.max_message_size_in_kilobytes, self.namespace.limits.max_message_size_in_kilobytes
+        return min(own, most) << 10
+
+    @property
+    def max_batch_size_bytes(self) -> int:
+        """The largest transfer of several messages that a sender is told of."""
+        return min(self.max_message_size_bytes, self.namespace.limits.max_batch_size_in_kilobytes << 10)
+
     def read(self, payload: bytes, message_format: int) -> list[Draft]:
         """Judge the messages of a transfer without taking them."""
         if not self.description.can_send:
             raise EntityDisabled(f"Messaging entity '{self.name}' is currently disabled.", Scope.DELIVERY)
         namespace = self.namespace
-        drafts = read_transfer(payload, message_format, self.description, namespace.now_ms, namespace.nonces)
+        if message_format == BATCH_FORMAT:
+            check_size(len(payload), namespace.limits.max_batch_size_in_kilobytes << 10)
+        limit = self.max_message_size_bytes
+        drafts = read_transfer(payload, message_format, self.description, limit, namespace.now_ms, namespace.nonces)
         size_bytes = 0
         for draft in drafts:
             size_bytes += draft.message.size_bytes
@@ -154,8 +179,8 @@ class Queue:
             )
 
     def check_state_size(self, size_bytes: int) -> None:
-        """The state of a session is at most as large as a message."""
-        limit = self.description.max_message_size_bytes
+        """The state of a session is at most as large as a message, and as the tier permits."""
+        limit = min(self.max_message_size_bytes, self.namespace.limits.max_session_state_in_kilobytes << 10)
         if size_bytes > limit:
             raise MessageSizeExceeded(
                 f"The session state has {size_bytes} bytes, which exceeds the limit of {limit} bytes.", Scope.DELIVERY
@@ -281,21 +306,25 @@ class Queue:
         description = self.description
         if not description.requires_session:
             message.session_id = None
-        message.partition = self._partition(message.session_id) if description.enable_partitioning else 0
+        message.partition = 0
+        if description.enable_partitioning:
+            message.partition = self._partition(None if message.session_id is None else session_key(message.session_id))
         stored = message.stored
         if stored is None:
             return
         due_at_ms = scheduled_time_of(stored.message_annotations)
         if due_at_ms > self.namespace.now_ms:
             # An action gave it a time that is still to come: from here on it counts.
-            message.state = SCHEDULED
-            message.due_at_ms = due_at_ms
+            schedule(message, due_at_ms)
             message.sequence_number = 0
         if description.requires_duplicate_detection:
             message_id = message_id_of(stored.bare)
-            if message_id is not None:
+            keys = message.duplicate_keys or []
+            # A message that comes back to a queue on its way is not a duplicate of itself.
+            is_back = any(number == self.number for number, _, _ in keys)
+            if message_id is not None and not is_back:
                 window_ms = description.duplicate_detection_history_time_window_ms
-                message.duplicate_keys = [*(message.duplicate_keys or []), (self.number, message_id, window_ms)]
+                message.duplicate_keys = [*keys, (self.number, message_id, window_ms)]
                 self._expect_to_forget()
 
     def place_dead(self, message: BrokeredMessage, row: int, properties: dict[str, object]) -> None:
@@ -372,7 +401,7 @@ class Queue:
             target = self.namespace.find(forward_to)
             if target is not None and message.hop_count < MAX_HOPS and _why_not(target, forward_to, message) is None:
                 message.hop_count += 1
-                message.dead_letter_source = self.name
+                message.dead_letter_source = self.description.dead_letter_source
                 message.enqueue_sequence_number = message.enqueue_sequence_number or message.sequence_number
                 message.enqueued_time_ms = self.namespace.now_ms
                 message.state = ACTIVE
@@ -416,6 +445,8 @@ class Queue:
         if not description.can_receive:
             for subqueue in self.subqueues():
                 subqueue.close_all_consumers(disabled)
+        if description.forward_to is not None and self.main.sessions is not None:
+            self.main.free_sessions()
         self._forget_later()
         self.watch_idle()
         self.namespace.pump_soon(self.main)

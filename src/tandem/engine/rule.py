@@ -13,9 +13,10 @@ from tandem.engine.intake import partition_key_of
 from tandem.engine.message import NEVER_MS, BrokeredMessage
 from tandem.errors import ArgumentError
 from tandem.rules import CorrelationFilter, FalseFilter, Filter, SqlAction, SqlFilter, Subject, TrueFilter
-from tandem.rules.values import DateTime, TimeSpan, rule_value
+from tandem.rules.values import DateTime, TimeSpan, Written, rule_value
+from tandem.rules.written import read_written
 
-__all__ = ["CORRELATION_FIELDS", "Rule", "correlation_texts", "plain_value", "sql_filter", "subject_of", "typed_values"]
+__all__ = ["CORRELATION_FIELDS", "Rule", "correlation_texts", "plain_value", "subject_of", "typed_values"]
 
 # The system properties that a correlation filter can compare, by the names of its parameters.
 CORRELATION_FIELDS: Final = (
@@ -43,16 +44,23 @@ class Rule:
         self.created_at_ms = created_at_ms
 
     def to_fields(self) -> dict[str, object]:
-        """Plain values: what is stored, and what the management API shows."""
+        """Return plain values: what the management API shows."""
+        return self._fields(plain_value)
+
+    def stored_fields(self) -> dict[str, object]:
+        """Return what is stored: the same, and values together with how they were written."""
+        return self._fields(_stored_value)
+
+    def _fields(self, render: Callable[[object], object]) -> dict[str, object]:
         action = self.action
-        fields: dict[str, object] = {"filter": _filter_fields(self.filter), "action": None}
+        fields: dict[str, object] = {"filter": _filter_fields(self.filter, render), "action": None}
         if action is not None:
-            fields["action"] = {"expression": action.expression, "parameters": _plain_map(action.parameters)}
+            fields["action"] = {"expression": action.expression, "parameters": _rendered(action.parameters, render)}
         return fields
 
     @staticmethod
     def from_fields(name: str, fields: Mapping[str, object], created_at_ms: int) -> Rule:
-        """The opposite. What cannot be a rule raises ArgumentError, which names the field."""
+        """Return the rule of plain or stored values. ArgumentError names the field that cannot be."""
         unknown = sorted(fields.keys() - {"filter", "action"})
         if unknown:
             raise ArgumentError(f"{unknown[0]} is not a property of a rule; those are filter and action")
@@ -85,18 +93,18 @@ def subject_of(message: BrokeredMessage, new_id: Callable[[], uuid.UUID] | None 
     )
 
 
-def _filter_fields(condition: Filter) -> dict[str, object]:
+def _filter_fields(condition: Filter, render: Callable[[object], object]) -> dict[str, object]:
     if isinstance(condition, SqlFilter):
         return {
             "kind": "sql",
             "expression": condition.expression,
-            "parameters": _plain_map(condition.parameters),
+            "parameters": _rendered(condition.parameters, render),
         }
     if isinstance(condition, CorrelationFilter):
         return {
             "kind": "correlation",
             **correlation_texts(condition),
-            "properties": _plain_map(condition.properties),
+            "properties": _rendered(condition.properties, render),
         }
     return {"kind": "true" if isinstance(condition, TrueFilter) else "false"}
 
@@ -115,19 +123,11 @@ def correlation_texts(condition: CorrelationFilter) -> dict[str, str | None]:
     }
 
 
-def sql_filter(expression: str, parameters: Mapping[str, object]) -> Filter:
-    """The filters that select everything and nothing are written in SQL too, and need no evaluation."""
-    text = expression.replace(" ", "")
-    if text == "1=1":
-        return TrueFilter()
-    return FalseFilter() if text == "1=0" else SqlFilter(expression, parameters)
-
-
 def _filter_of(fields: Mapping[str, object]) -> Filter:
     kind = fields.get("kind")
     if kind == "sql":
         _check_names("filter", fields, ("kind", "expression", "parameters"))
-        return sql_filter(
+        return SqlFilter(
             _text("filter.expression", fields.get("expression")), typed_values("filter.parameters", fields)
         )
     if kind == "correlation":
@@ -181,8 +181,12 @@ def _optional_text(field: str, value: object) -> str | None:
 # JSON has no word for some of the types that rules compare. Those are objects of one entry, the type and its text.
 
 
-def _plain_map(values: Mapping[str, object]) -> dict[str, object]:
-    return {name: plain_value(value) for name, value in values.items()}
+def _rendered(values: Mapping[str, object], render: Callable[[object], object]) -> dict[str, object]:
+    return {name: render(value) for name, value in values.items()}
+
+
+def _stored_value(value: object) -> object:
+    return {"written": [value.kind, value.text]} if isinstance(value, Written) else plain_value(value)
 
 
 def plain_value(value: object) -> object:
@@ -215,6 +219,8 @@ def _value(field: str, value: object) -> object:
         return value
     if isinstance(value, dict) and len(value) == 1:
         ((kind, text),) = value.items()
+        if kind == "written" and isinstance(text, list):
+            return _written(field, text)
         try:
             if kind == "datetime" and isinstance(text, int):
                 return DateTime(text)
@@ -234,3 +240,9 @@ def _value(field: str, value: object) -> object:
         f"{field} must be a text, a number, true or false, or an object such as "
         f'{{"datetime": ticks}}, {{"timespan": ticks}}, {{"uuid": text}}, got {value!r:.80}'
     )
+
+
+def _written(field: str, parts: list[object]) -> object:
+    if len(parts) != 2 or not isinstance(parts[0], str) or not isinstance(parts[1], str):
+        raise ArgumentError(f"{field}.written must be a list of a type of XML Schema and a text, got {parts!r:.80}")
+    return read_written(parts[0], parts[1], field)

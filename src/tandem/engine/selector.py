@@ -1,6 +1,6 @@
 """Which subscriptions of a topic get a message.
 
-    true filters          every message, without a look at it
+    true filters          select every message, unseen; so does the SQL filter `1 = 1`
     correlation filters   one index for the whole topic: rules that do not match cost nothing
     SQL filters           each is evaluated
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from tandem.engine.rule import Rule
-from tandem.rules import CorrelationFilter, CorrelationIndex, FalseFilter, RuleEvaluationError, Subject, TrueFilter
+from tandem.rules import CorrelationFilter, CorrelationIndex, RuleEvaluationError, Subject
 
 if TYPE_CHECKING:
     from tandem.engine.subscription import Subscription
@@ -55,22 +55,24 @@ class Selector:
 
     def add(self, subscription: Subscription, rule: Rule) -> None:
         condition = rule.filter
-        if isinstance(condition, TrueFilter):
+        verdict = condition.verdict()
+        if verdict is True:
             self._unconditional[rule] = subscription
         elif isinstance(condition, CorrelationFilter):
             self._correlation.add((subscription, rule), condition)
             self._correlated[rule] = subscription
-        elif not isinstance(condition, FalseFilter):
+        elif verdict is None:
             self._judged[rule] = subscription
 
     def remove(self, subscription: Subscription, rule: Rule) -> None:
         condition = rule.filter
-        if isinstance(condition, TrueFilter):
+        verdict = condition.verdict()
+        if verdict is True:
             del self._unconditional[rule]
         elif isinstance(condition, CorrelationFilter):
             self._correlation.remove((subscription, rule))
             del self._correlated[rule]
-        elif not isinstance(condition, FalseFilter):
+        elif verdict is None:
             del self._judged[rule]
 
     def select(self, subject: Subject) -> dict[Subscription, Selection]:

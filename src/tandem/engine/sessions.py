@@ -1,4 +1,4 @@
-"""Sessions: messages with the same session id are received by one consumer at a time, in order.
+"""Sessions: messages with the same session id, in any case, are received by one consumer at a time, in order.
 
 The lock is on the session. It ends when the consumer leaves, and then its messages are as if they had never been
 handed out; or it expires, and then each message that was handed out counts as a failed delivery.
@@ -15,6 +15,7 @@ from tandem.engine.lock_table import Lock
 from tandem.engine.message import NEVER_MS, BrokeredMessage
 from tandem.engine.outlet import Outlet
 from tandem.engine.queries import ReadySessionsQuery, SessionListQuery, SessionStateQuery
+from tandem.engine.session_key import session_key
 from tandem.errors import OperationTimeout, Scope, SessionCannotBeLocked, SessionLockLost
 from tandem.limits import MAX_SESSIONS_PER_PAGE
 
@@ -30,15 +31,18 @@ _ENLISTED_MS: Final = 1_000
 
 
 class Session:
-    """A session that a consumer has accepted."""
+    """A session that a consumer has accepted, in the spelling in which it was accepted."""
 
-    __slots__ = ("consumer", "is_held", "locked_until_ms", "outlet", "session_id")
+    __slots__ = ("consumer", "enlisted_count", "is_held", "key", "locked_until_ms", "outlet", "session_id")
 
     def __init__(self, subqueue: SubQueue, session_id: str, consumer: Consumer, locked_until_ms: int) -> None:
         self.session_id = session_id
+        self.key = session_key(session_id)
         self.consumer = consumer
         self.locked_until_ms = locked_until_ms
         self.is_held = True
+        # Open transactions that set its state: the lock lasts as long as these.
+        self.enlisted_count = 0
         self.outlet = Outlet(subqueue, self)
         self.outlet.open(consumer)
 
@@ -60,10 +64,15 @@ class Sessions:
 
     def __init__(self, subqueue: SubQueue) -> None:
         self._subqueue = subqueue
+        # By their keys, as is what is to be pumped.
         self._accepted: dict[str, Session] = {}
         self._waiters: deque[_Waiter] = deque()
         self._is_searching = False
         self._to_pump: dict[str, None] = {}
+
+    @property
+    def subqueue(self) -> SubQueue:
+        return self._subqueue
 
     # --- accepting ------------------------------------------------------------------------------------------
 
@@ -73,7 +82,7 @@ class Sessions:
             self._waiters.append(_Waiter(consumer, deadline_ms))
             self._subqueue.wake_at(deadline_ms)
             self._search()
-        elif session_id in self._accepted:
+        elif session_key(session_id) in self._accepted:
             self._refuse(
                 consumer,
                 SessionCannotBeLocked(
@@ -86,7 +95,8 @@ class Sessions:
     def _give(self, consumer: Consumer, session_id: str) -> None:
         subqueue = self._subqueue
         locked_until_ms = subqueue.namespace.now_ms + subqueue.queue.description.lock_duration_ms
-        self._accepted[session_id] = Session(subqueue, session_id, consumer, locked_until_ms)
+        session = Session(subqueue, session_id, consumer, locked_until_ms)
+        self._accepted[session.key] = session
         subqueue.wake_at(locked_until_ms)
         subqueue.namespace.effects.notices.append(Notice(NoticeKind.SESSION_ACCEPTED, consumer))
 
@@ -112,7 +122,7 @@ class Sessions:
         for session_id in session_ids:
             if not self._waiters:
                 return
-            if session_id not in self._accepted:
+            if session_key(session_id) not in self._accepted:
                 self._give(self._waiters.popleft().consumer, session_id)
         if len(session_ids) == limit:
             # Some of them were accepted by name since the question was asked: there may be more.
@@ -122,30 +132,30 @@ class Sessions:
         """A message of a session is on disk."""
         session_id = message.session_id
         assert session_id is not None
-        session = self._accepted.get(session_id)
+        session = self._accepted.get(session_key(session_id))
         if session is not None:
             session.outlet.head.add(message)
-            self._to_pump[session_id] = None
+            self._to_pump[session.key] = None
         elif self._waiters:
             self._give(self._waiters.popleft().consumer, session_id)
 
     def pump(self) -> None:
         """Every session that something has become available in."""
-        session_ids = list(self._to_pump)
+        keys = list(self._to_pump)
         self._to_pump.clear()
-        for session_id in session_ids:
-            session = self._accepted.get(session_id)
+        for key in keys:
+            session = self._accepted.get(key)
             if session is not None:
                 session.outlet.pump()
 
-    def pump_soon(self, session_id: str) -> None:
-        self._to_pump[session_id] = None
+    def pump_soon(self, session: Session) -> None:
+        self._to_pump[session.key] = None
 
     # --- holding --------------------------------------------------------------------------------------------
 
     def find(self, session_id: str | None) -> Session | None:
         """The session, if somebody holds it."""
-        return None if session_id is None else self._accepted.get(session_id)
+        return None if session_id is None else self._accepted.get(session_key(session_id))
 
     def of_consumer(self, consumer: Consumer) -> Session | None:
         outlet = consumer.outlet
@@ -160,19 +170,24 @@ class Sessions:
 
     def held(self, session_id: str) -> Session:
         """The session, or SessionLockLost."""
-        session = self._accepted.get(session_id)
+        session = self._accepted.get(session_key(session_id))
         if session is None or session.locked_until_ms <= self._subqueue.namespace.now_ms:
             raise SessionLockLost(_SESSION_LOCK_LOST, Scope.DELIVERY)
         return session
 
     def renew(self, session_id: str) -> int:
+        """The lock lasts as long as a new one, from now on."""
         session = self.held(session_id)
         subqueue = self._subqueue
-        session.locked_until_ms = subqueue.namespace.now_ms + subqueue.queue.description.lock_duration_ms
-        for lock in session.outlet.locks.held.values():
-            lock.locked_until_ms = session.locked_until_ms
-        subqueue.wake_at(session.locked_until_ms)
+        self.lock_until(session, subqueue.namespace.now_ms + subqueue.queue.description.lock_duration_ms)
         return session.locked_until_ms
+
+    def lock_until(self, session: Session, until_ms: int) -> None:
+        """Let the lock of a session, and of the messages that were handed out of it, end at this time."""
+        session.locked_until_ms = until_ms
+        for lock in session.outlet.locks.held.values():
+            lock.locked_until_ms = until_ms
+        self._subqueue.wake_at(until_ms)
 
     def close(self, consumer: Consumer) -> None:
         """The consumer left. Its session is free at once, and its messages were never handed out."""
@@ -188,7 +203,7 @@ class Sessions:
 
     def _free(self, session: Session) -> None:
         session.is_held = False
-        self._accepted.pop(session.session_id, None)
+        self._accepted.pop(session.key, None)
         session.outlet.close(session.consumer)
 
     # --- state ----------------------------------------------------------------------------------------------
@@ -198,26 +213,31 @@ class Sessions:
 
         def answer(state: bytes | None) -> None:
             if not self._subqueue.is_gone(asker):
-                self._subqueue.namespace.effects.reply(asker, (state,))
+                self._subqueue.namespace.effects.reply(asker, (state or None,))
 
         effects.queries.append(SessionStateQuery(self._subqueue.stream, session_id, answer))
 
     def set_state(self, session_id: str, state: bytes | None, asker: object) -> None:
-        """Kept beside the messages, and counted with them."""
+        """Keep the state of a session beside its messages, and count it with them. An empty state is none."""
         subqueue = self._subqueue
+        state = state or None
         subqueue.queue.check_state_size(0 if state is None else len(state))
 
         def answer(old: bytes | None) -> None:
-            if subqueue.is_gone(asker):
-                return
-            by = len(state or b"") - len(old or b"")
-            effects = subqueue.namespace.effects
-            effects.stream_change(subqueue.stream).size_bytes += by
-            subqueue.grow(by)
-            effects.changes.append(SetSessionState(subqueue.stream, session_id, state, subqueue.namespace.now_ms))
-            effects.reply(asker, None)
+            if not subqueue.is_gone(asker):
+                self.put_state(session_id, old, state)
+                subqueue.namespace.effects.reply(asker, None)
 
         subqueue.namespace.effects.queries.append(SessionStateQuery(subqueue.stream, session_id, answer))
+
+    def put_state(self, session_id: str, old: bytes | None, state: bytes | None) -> None:
+        """Replace the old state, which is the one on disk."""
+        subqueue = self._subqueue
+        by = len(state or b"") - len(old or b"")
+        effects = subqueue.namespace.effects
+        effects.stream_change(subqueue.stream).size_bytes += by
+        subqueue.grow(by)
+        effects.changes.append(SetSessionState(subqueue.stream, session_id, state, subqueue.namespace.now_ms))
 
     def list_sessions(self, updated_after_ms: int | None, skip: int, top: int, asker: object) -> None:
         def answer(session_ids: list[str]) -> None:
@@ -232,11 +252,9 @@ class Sessions:
 
     def on_time(self, now_ms: int) -> None:
         for session in [one for one in self._accepted.values() if one.locked_until_ms <= now_ms]:
-            if any(lock.is_enlisted for lock in session.outlet.locks.held.values()):
-                # A settlement is part of an open transaction: the lock lasts as long as that.
-                session.locked_until_ms = now_ms + _ENLISTED_MS
-                for lock in session.outlet.locks.held.values():
-                    lock.locked_until_ms = session.locked_until_ms
+            if session.enlisted_count or any(lock.is_enlisted for lock in session.outlet.locks.held.values()):
+                # A settlement or its state is part of an open transaction: the lock lasts as long as that.
+                self.lock_until(session, now_ms + _ENLISTED_MS)
                 continue
             self._free(session)
             for lock in list(session.outlet.locks.held.values()):

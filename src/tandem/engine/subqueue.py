@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from tandem.addresses import SubQueue as SubQueueKind
 from tandem.engine.consumer import Consumer
 from tandem.engine.effects import Move, Notice, NoticeKind, SetState, StreamChange
+from tandem.engine.enlistment import require_scheduled
 from tandem.engine.lock_table import Lock
 from tandem.engine.message import ACTIVE, DEFERRED, NEVER_MS, SCHEDULED, SEQUENCE_MASK, BrokeredMessage, row_of
 from tandem.engine.outlet import Outlet
@@ -22,6 +23,7 @@ from tandem.engine.queries import (
     NextTimesQuery,
     RowsQuery,
 )
+from tandem.engine.session_key import session_key
 from tandem.engine.sessions import Sessions
 from tandem.engine.visibility import is_delayed
 from tandem.errors import (
@@ -34,7 +36,7 @@ from tandem.errors import (
     Scope,
     SessionLockLost,
 )
-from tandem.limits import MAX_BATCH_DELETE_MESSAGES, MAX_PAGE_MESSAGES, MAX_PEEK_BYTES, MAX_PEEK_MESSAGES
+from tandem.limits import MAX_PAGE_MESSAGES, MAX_PEEK_BYTES, MAX_PEEK_MESSAGES
 
 if TYPE_CHECKING:
     from tandem.engine.namespace import Namespace
@@ -225,11 +227,32 @@ class SubQueue:
                 "A sessionful message receiver cannot be created on an entity that does not require sessions.",
                 Scope.LINK,
             )
+        forward_to = self.queue.description.forward_to
+        if forward_to is not None:
+            raise self._forwarding_error(forward_to)
         consumer = Consumer(self, context, deletes)
         self.consumers[consumer] = None
         self.queue.touch()
         self.sessions.accept(consumer, session_id, wait_ms)
         return consumer
+
+    def free_sessions(self) -> None:
+        """Forwarding begins: take the sessions from their receivers, and find everything available on disk again.
+
+        A session keeps its messages together: nothing of it may be forwarded while somebody holds it.
+        """
+        forward_to = self.queue.description.forward_to
+        assert forward_to is not None
+        self.close_all_consumers(self._forwarding_error(forward_to))
+        self.outlet.head.floor = 0
+        self.outlet.head.clear()
+
+    def _forwarding_error(self, forward_to: str) -> NotAllowed:
+        return NotAllowed(
+            f"'{self.queue.name}' forwards its messages to '{forward_to}': no session of it can be received. "
+            "Receive from there, or end the forwarding.",
+            Scope.LINK,
+        )
 
     def close_consumer(self, consumer: Consumer) -> None:
         if not consumer.is_open:
@@ -324,7 +347,7 @@ class SubQueue:
             self.namespace.pump_soon(self)
         elif session.is_held and self.sessions is not None:
             lock.outlet.head.add_out_of_order(message)
-            self.sessions.pump_soon(session.session_id)
+            self.sessions.pump_soon(session)
             self.namespace.pump_soon(self)
 
     def defer(self, lock: Lock, properties: dict[str, object] | None = None) -> None:
@@ -343,9 +366,12 @@ class SubQueue:
         self.namespace.effects.changes.append(SetState(message.row, DEFERRED, message.delivery_count, properties))
 
     def dead_letter(
-        self, lock: Lock, reason: str | None, description: str | None, properties: dict[str, object] | None = None
+        self, lock: Lock, reason: object, description: object, properties: dict[str, object] | None = None
     ) -> None:
-        """The message cannot be processed by anybody."""
+        """Move a message that nobody can process to the dead-letter queue.
+
+        Reason and description are mostly strings, and keep the type that the receiver gave them.
+        """
         self.check(lock)
         self.check_can_dead_letter()
         lock.outlet.locks.drop(lock)
@@ -362,13 +388,16 @@ class SubQueue:
 
     def renew(self, lock: Lock) -> int:
         """The lock lasts as long as a new one, from now on."""
-        self.check(lock)
-        if lock.outlet.session is not None:
-            raise NotAllowed("The message is locked by its session: renew the lock of the session.", Scope.DELIVERY)
+        self.check_can_renew(lock)
         locked_until_ms = self.namespace.now_ms + self.queue.description.lock_duration_ms
         lock.outlet.locks.renew(lock, locked_until_ms)
         self.wake_at(locked_until_ms)
         return locked_until_ms
+
+    def check_can_renew(self, lock: Lock) -> None:
+        self.check(lock)
+        if lock.outlet.session is not None:
+            raise NotAllowed("The message is locked by its session: renew the lock of the session.", Scope.DELIVERY)
 
     # --- by sequence number ---------------------------------------------------------------------------------
 
@@ -405,7 +434,7 @@ class SubQueue:
         for number in numbers:
             message = found.get(number)
             is_free = message is not None and message.state == DEFERRED and number not in outlet.locks.held
-            if not is_free or (session_id is not None and message is not None and message.session_id != session_id):
+            if not is_free or (session_id is not None and message is not None and not _is_of(message, session_id)):
                 effects.reply(asker, MessageNotFound(_NOT_FOUND))
                 return
         answers: list[tuple[Lock | None, bytes]] = []
@@ -432,13 +461,20 @@ class SubQueue:
                 return
             alive = [one for one in messages if one.state != ACTIVE or one.expires_at_ms > now_ms]
             visible = [one for one in alive if one.sequence_number not in self.pending]
-            self.namespace.effects.reply(asker, [one.unlocked_payload() for one in visible])
+            self.namespace.effects.reply(asker, [self._browsed_payload(one) for one in visible])
 
         self.queue.touch()
         limit = min(count, MAX_PEEK_MESSAGES)
         self.namespace.effects.queries.append(
             MessagesQuery(self.stream, after, self.tail, limit, MAX_PEEK_BYTES, session_id, False, answer)
         )
+
+    def _browsed_payload(self, message: BrokeredMessage) -> bytes:
+        """A message as it is browsed. A deferred one says until when it is locked; if nobody has it, that is over."""
+        if message.state != DEFERRED:
+            return message.unlocked_payload()
+        lock = self.lock_of(message)
+        return message.unlocked_payload(self.namespace.now_ms if lock is None else lock.locked_until_ms)
 
     def cancel_scheduled(self, sequence_numbers: list[int], asker: object) -> None:
         """All of these scheduled messages, or none, are never sent."""
@@ -447,16 +483,12 @@ class SubQueue:
         def answer(messages: list[BrokeredMessage]) -> None:
             if self.is_gone(asker):
                 return
-            scheduled = [message for message in messages if message.state == SCHEDULED]
-            if len(scheduled) != len(numbers):
-                self.namespace.effects.reply(
-                    asker,
-                    MessageNotFound(
-                        "Failed to cancel one or more scheduled messages. The message does not exist, or was sent."
-                    ),
-                )
+            try:
+                require_scheduled(numbers, messages)
+            except ProtocolError as error:
+                self.namespace.effects.reply(asker, error)
                 return
-            for message in scheduled:
+            for message in messages:
                 self.remove(message)
             self.namespace.effects.reply(asker, None)
 
@@ -465,8 +497,12 @@ class SubQueue:
 
     def delete_batch(self, count: int, enqueued_before_ms: int, session_id: str | None, asker: object) -> None:
         """Delete messages that are neither locked nor put aside. Answered with how many were."""
-        if not 1 <= count <= MAX_BATCH_DELETE_MESSAGES:
-            raise ArgumentOutOfRange(f"message-count is {count}; it must be from 1 to {MAX_BATCH_DELETE_MESSAGES}")
+        limits = self.namespace.limits
+        most = limits.max_batch_delete_messages
+        if not 1 <= count <= most:
+            raise ArgumentOutOfRange(
+                f"message-count is {count}; it must be from 1 to {most} in the tier {limits.name} of this namespace"
+            )
         self.queue.touch()
         self._delete_page(count, 0, 0, enqueued_before_ms, session_id, asker)
 
@@ -646,3 +682,8 @@ class SubQueue:
         """The message arrives here from another row."""
         message.stream = self.stream
         self.namespace.effects.changes.append(Move(row, message, properties, shared_body_number))
+
+
+def _is_of(message: BrokeredMessage, session_id: str) -> bool:
+    """Return whether a message belongs to a session."""
+    return message.session_id is not None and session_key(message.session_id) == session_key(session_id)

@@ -68,7 +68,7 @@ class Subscription(Queue):
         self.restore_rule(rule)
         self.touch()
         effects = self.namespace.effects
-        effects.changes.append(PutRule(self.number, rule.name, rule.to_fields(), rule.created_at_ms))
+        effects.changes.append(PutRule(self.number, rule.name, rule.stored_fields(), rule.created_at_ms))
 
     def restore_rule(self, rule: Rule) -> None:
         self.rules[rule.name.lower()] = rule
@@ -82,7 +82,8 @@ class Subscription(Queue):
             )
         topic = self.parent
         selector = topic.selector
-        if isinstance(rule.filter, SqlFilter) and selector.judged_count >= MAX_SQL_FILTERS_PER_TOPIC:
+        is_judged = isinstance(rule.filter, SqlFilter) and rule.filter.verdict() is None
+        if is_judged and selector.judged_count >= MAX_SQL_FILTERS_PER_TOPIC:
             raise QuotaExceeded(
                 f"The topic '{topic.name}' has {selector.judged_count} SQL filters; at most "
                 f"{MAX_SQL_FILTERS_PER_TOPIC} are allowed."
@@ -125,7 +126,7 @@ class Subscription(Queue):
         self.restore_rule(rule)
         self.touch()
         effects = self.namespace.effects
-        effects.changes.append(PutRule(self.number, rule.name, rule.to_fields(), rule.created_at_ms))
+        effects.changes.append(PutRule(self.number, rule.name, rule.stored_fields(), rule.created_at_ms))
 
     def forget_rules(self) -> None:
         """The subscription is being deleted."""

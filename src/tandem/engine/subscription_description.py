@@ -35,6 +35,8 @@ class SubscriptionDescription(QueueDescription):
         forward_to: str | None = None,
         forward_dead_lettered_messages_to: str | None = None,
         user_metadata: str | None = None,
+        forward_to_scheme: str | None = None,
+        forward_dead_lettered_messages_to_scheme: str | None = None,
     ) -> None:
         self.topic_name = topic_name
         self.subscription_name = subscription_name
@@ -52,6 +54,8 @@ class SubscriptionDescription(QueueDescription):
             forward_to=forward_to,
             forward_dead_lettered_messages_to=forward_dead_lettered_messages_to,
             user_metadata=user_metadata,
+            forward_to_scheme=forward_to_scheme,
+            forward_dead_lettered_messages_to_scheme=forward_dead_lettered_messages_to_scheme,
         )
         if status is EntityStatus.SEND_DISABLED:
             raise ArgumentError(
@@ -72,12 +76,16 @@ class SubscriptionDescription(QueueDescription):
     def kind(self) -> str:
         return "subscription"
 
+    @property
+    def dead_letter_source(self) -> str:
+        return subscription_path(self.topic_name.lower(), self.subscription_name.lower())
+
     def to_fields(self) -> dict[str, object]:
         fields = super().to_fields()
         fields["topic_name"] = self.topic_name
         fields["name"] = self.subscription_name
         fields["dead_lettering_on_filter_evaluation_exceptions"] = self.dead_lettering_on_filter_evaluation_exceptions
-        return {field: fields[field] for field in _FIELD_TYPES}
+        return {field: fields[field] for field in _FIELD_TYPES if field in fields}
 
     @staticmethod
     def from_fields(fields: dict[str, object]) -> SubscriptionDescription:
@@ -105,4 +113,6 @@ _FIELD_TYPES: Final[FieldTypes] = {
     "forward_to": (str, True),
     "forward_dead_lettered_messages_to": (str, True),
     "user_metadata": (str, True),
+    "forward_to_scheme": (str, True),
+    "forward_dead_lettered_messages_to_scheme": (str, True),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tandem.auth.keys import AuthorizationRule
-from tandem.engine.description import EntityStatus, FieldTypes, QueueDescription, checked_fields
+from tandem.engine.description import EntityStatus, FieldTypes, QueueDescription, checked_fields, default_fields
 from tandem.errors import ArgumentError
 
 __all__ = ["TopicDescription"]
@@ -27,10 +27,11 @@ class TopicDescription(QueueDescription):
         status: EntityStatus = EntityStatus.ACTIVE,
         auto_delete_on_idle_ms: int | None = None,
         enable_partitioning: bool = False,
-        support_ordering: bool = False,
+        support_ordering: bool = True,
         user_metadata: str | None = None,
-        max_message_size_in_kilobytes: int = 256,
+        max_message_size_in_kilobytes: int | None = None,
         authorization_rules: list[AuthorizationRule] | None = None,
+        enable_express: bool = False,
     ) -> None:
         # Kept for those who ask for it; messages of a topic keep their order in any case.
         self.support_ordering = support_ordering
@@ -47,6 +48,7 @@ class TopicDescription(QueueDescription):
             user_metadata=user_metadata,
             max_message_size_in_kilobytes=max_message_size_in_kilobytes,
             authorization_rules=authorization_rules,
+            enable_express=enable_express,
         )
         if status is EntityStatus.RECEIVE_DISABLED:
             raise ArgumentError(
@@ -70,7 +72,7 @@ class TopicDescription(QueueDescription):
     @staticmethod
     def from_fields(fields: dict[str, object]) -> TopicDescription:
         """A topic from plain values by name. ArgumentError names the field that is wrong."""
-        values = checked_fields("topic", fields, _FIELD_TYPES, TopicDescription("defaults").to_fields())
+        values = checked_fields("topic", fields, _FIELD_TYPES, default_fields(TopicDescription("defaults")))
         return TopicDescription(**values)  # type: ignore[arg-type] # every type was checked against _FIELD_TYPES
 
 
@@ -87,5 +89,6 @@ _FIELD_TYPES: Final[FieldTypes] = {
     "support_ordering": (bool, False),
     "user_metadata": (str, True),
     "max_message_size_in_kilobytes": (int, False),
+    "enable_express": (bool, False),
     "authorization_rules": (list, True),
 }

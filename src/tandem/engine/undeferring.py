@@ -103,5 +103,5 @@ def _offer(subqueue: SubQueue, message: BrokeredMessage) -> None:
         sessions.publish(message)
     else:
         session.outlet.head.add_out_of_order(message)
-        sessions.pump_soon(session.session_id)
+        sessions.pump_soon(session)
         subqueue.namespace.pump_soon(subqueue)

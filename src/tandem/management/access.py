@@ -18,6 +18,9 @@ __all__ = ["Judges", "require_right"]
 
 _BEARER: Final = "bearer "
 
+# A JSON web token as it is: header, claims and signature. A shared access signature starts with a word and a blank.
+_JWT: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]*")
+
 # A name or an address, and perhaps a port.
 _HOST: Final = re.compile(r"(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.%]+\])(?::[0-9]{1,5})?")
 
@@ -60,8 +63,11 @@ def require_right(
 def _claims(request: web.Request, entity: str, token: str, judges: Judges, *, is_about_url: bool) -> Claims:
     key_ring, now_s = judges.key_ring, judges.now_s
     audience = f"{_base(request)}/{quote(entity)}"
+    # The SDKs of Java, Go and JavaScript send a JSON web token without the word Bearer in some headers.
     if token[: len(_BEARER)].lower() == _BEARER:
         return judges.jwt.validate(token[len(_BEARER) :].strip(), audience, now_s)
+    if _JWT.fullmatch(token) is not None:
+        return judges.jwt.validate(token, audience, now_s)
     try:
         return verify(token, audience, key_ring, now_s)
     except InvalidToken:

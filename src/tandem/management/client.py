@@ -118,6 +118,13 @@ class ManagementClient:
         """How the broker is, and which part of it is in trouble."""
         return self.request("GET", _path("diagnosis"))
 
+    def namespace(self) -> EntityFields:
+        """Return the namespace itself: its name, its tier and the limits of that."""
+        return self.request("GET", _path("namespace"))
+
+    def update_namespace(self, fields: EntityFields) -> EntityFields:
+        return self.request("PATCH", _path("namespace"), fields)
+
     def inject_fault(self, fields: EntityFields) -> EntityFields:
         return self.request("POST", _path("faults"), fields)
 

@@ -14,11 +14,10 @@ from urllib.parse import urlsplit
 from tandem.connection_pairs import bracketed, read_pairs, unusable
 from tandem.server.keys import DEVELOPMENT_KEY, ROOT_RULE_NAME
 
-__all__ = ["DEFAULT_HOST", "DEFAULT_PORT", "MAX_PORT", "ConnectionString"]
+__all__ = ["DEFAULT_HOST", "DEFAULT_PORT", "ConnectionString"]
 
 DEFAULT_HOST: Final = "localhost"
 DEFAULT_PORT: Final = 5672
-MAX_PORT: Final = 65_535
 
 _HTTPS_PORT: Final = 443
 _KEYS: Final = (

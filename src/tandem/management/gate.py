@@ -58,11 +58,16 @@ class ManagedBroker(Protocol):
     def monitor(self) -> Monitor:
         """How it is."""
 
+    @property
+    def addresses(self) -> list[str]:
+        """Every address that it listens on."""
+
 
 class Gate:
     """Between requests and namespaces: which it is, whether they may, and how many there were."""
 
     def __init__(self, broker: ManagedBroker, clock: Clock) -> None:
+        self._broker = broker
         self._directory = broker.directory
         self.monitor = broker.monitor
         self._clock = clock
@@ -125,6 +130,11 @@ class Gate:
     def hosted(self) -> HostedNamespace:
         """The namespace that the request is for."""
         return _namespace.get()
+
+    @property
+    def addresses(self) -> list[str]:
+        """Every address that the broker listens on."""
+        return self._broker.addresses
 
     @property
     def tracker(self) -> Tracker:

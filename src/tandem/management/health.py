@@ -1,10 +1,12 @@
 """`GET /health`: whether the broker serves, and warnings about what needs an operator.
 
     {"status": "healthy", "message": "Service is healthy.",
-     "warnings": [{"code": "stranded-backlog", "message": "40 messages wait in 3 backlog queues ..."}]}
+     "warnings": [{"code": "stranded-backlog", "message": "40 messages wait in 3 backlog queues ..."}],
+     "addresses": ["amqp://127.0.0.1:5672", "http://127.0.0.1:5300", "tls://127.0.0.1:443"]}
 
 The status is that of the process, for probes; warnings never change it. Everybody may ask, so a warning names nothing.
-With a token for the namespace it also names the entities: without a right nobody learns which there are.
+Only a request with a token for the namespace learns which entities a warning is about, and on which addresses the
+broker listens.
 """
 
 from __future__ import annotations
@@ -37,6 +39,8 @@ class Health:
         warnings = self._warnings(request)
         if warnings:
             health["warnings"] = warnings
+        if self._gate.is_trusted(request):
+            health["addresses"] = self._gate.addresses
         return json_answer(health)
 
     def _warnings(self, request: web.Request) -> list[dict[str, object]]:

@@ -45,7 +45,7 @@ class RuleHandlers(Handlers[RuleOf]):
 
     def change(self, namespace: Namespace, entity: RuleOf, fields: Fields) -> RuleOf:
         old = entity.rule
-        rule = Rule.from_fields(old.name, {**old.to_fields(), **fields}, old.created_at_ms)
+        rule = Rule.from_fields(old.name, {**old.stored_fields(), **fields}, old.created_at_ms)
         entity.subscription.replace_rule(rule)
         return RuleOf(entity.subscription, rule)
 

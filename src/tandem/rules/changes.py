@@ -84,7 +84,8 @@ def _start(span: tuple[int, int, bytes]) -> int:
 
 def _application_properties(sections: Sections, user: dict[str, object]) -> tuple[int, int, bytes]:
     """Where the section stands or would stand, and what takes its place. Properties that stay keep their bytes."""
-    fresh = Entries.with_string_keys({name: value for name, value in user.items() if value is not REMOVED})
+    written = {name: value for name, value in user.items() if value is not REMOVED}
+    fresh = Entries.with_string_keys(written).with_service_decimals()
     kept = sections.entries(APPLICATION_PROPERTIES, {name.encode() for name in user})
     section = kept.followed_by(fresh).to_section(APPLICATION_PROPERTIES)
     at = 3 * (APPLICATION_PROPERTIES - HEADER)

@@ -26,6 +26,7 @@ from tandem.rules.values import MAX_INT64, MIN_INT64, fold, rule_value, shown, t
 __all__ = ["CorrelationFilter", "FalseFilter", "Filter", "SqlFilter", "TrueFilter"]
 
 _NOTHING: Final[dict[str, object]] = {}
+_VERDICTS: Final[dict[str, bool]] = {"1=1": True, "1=0": False}
 
 
 class Filter:
@@ -34,8 +35,12 @@ class Filter:
     __slots__ = ()
 
     def matches(self, subject: Subject) -> bool:
-        """Whether the message is selected. RuleEvaluationError if that cannot be said."""
+        """Return whether the message is selected. RuleEvaluationError if that cannot be said."""
         raise NotImplementedError
+
+    def verdict(self) -> bool | None:
+        """Return what the filter decides for every message alike; None if it has to look at the message."""
+        return None
 
 
 class TrueFilter(Filter):
@@ -44,6 +49,9 @@ class TrueFilter(Filter):
     __slots__ = ()
 
     def matches(self, subject: Subject) -> bool:
+        return True
+
+    def verdict(self) -> bool | None:
         return True
 
     def __repr__(self) -> str:
@@ -56,6 +64,9 @@ class FalseFilter(Filter):
     __slots__ = ()
 
     def matches(self, subject: Subject) -> bool:
+        return False
+
+    def verdict(self) -> bool | None:
         return False
 
     def __repr__(self) -> str:
@@ -74,6 +85,10 @@ class SqlFilter(Filter):
 
     def matches(self, subject: Subject) -> bool:
         return self.tree.evaluate(subject) is True
+
+    def verdict(self) -> bool | None:
+        """Recognise the texts in which everything and nothing are commonly written: they need no evaluation."""
+        return _VERDICTS.get(self.expression.replace(" ", ""))
 
     def __repr__(self) -> str:
         return f"SqlFilter({self.expression!r})"

@@ -40,6 +40,7 @@ __all__ = [
     "URI",
     "DateTime",
     "TimeSpan",
+    "Written",
     "amqp_value",
     "fold",
     "is_equal",
@@ -112,7 +113,9 @@ class DateTime:
             moment = _YEAR_ONE + datetime.timedelta(microseconds=self.ticks // 10)
         except OverflowError:
             return f"{self.to_ms()} ms since 1970"
-        return moment.isoformat() + "Z"
+        # datetime knows six digits of a second, .NET seven.
+        tick = self.ticks % 10
+        return f"{moment.isoformat(timespec='microseconds')}{tick}Z" if tick else moment.isoformat() + "Z"
 
 
 class TimeSpan:
@@ -151,11 +154,37 @@ class TimeSpan:
         return f"-{text}" if self.ticks < 0 else text
 
 
+class Written:
+    """A value of a rule as a client wrote it: what rules compare, and the type and the text of XML Schema.
+
+    Rules have fewer types than clients: all widths of integers are one, and `2.50` is `2.5`. Whoever asks for the rule
+    gets back what was written.
+    """
+
+    __slots__ = ("kind", "text", "value")
+
+    def __init__(self, kind: str, text: str, value: object) -> None:
+        self.kind = kind
+        self.text = text
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Written) and self.kind == other.kind and self.text == other.text
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.text))
+
+    def __repr__(self) -> str:
+        return f"Written({self.kind!r}, {self.text!r})"
+
+
 def rule_value(value: object) -> object:
-    """An AMQP value, or one of Python's own, as rules see it."""
+    """Return an AMQP value, one of Python's own, or a written one as rules see it."""
     kind = type(value)
     if kind is str or kind is int or kind is bool or kind is float or value is None:
         return value
+    if isinstance(value, Written):
+        return value.value
     if isinstance(value, Timestamp):
         return DateTime.of_ms(int(value))
     if isinstance(value, int):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,13 +19,15 @@ from tandem.auth import AcceptAnyJwt, JwtValidator, KeyRing, RejectJwt
 from tandem.clock import Clock, SystemClock
 from tandem.driver.endpoint import Endpoint
 from tandem.engine.namespace import Namespace
-from tandem.errors import BrokerStalled, ConnectionForced, StoreFailed
+from tandem.engine.tiers import Tier
+from tandem.errors import BrokerStalled, ConfigurationError, ConnectionForced, StoreFailed
 from tandem.hosts import DEFAULT_NAMESPACE, LOCAL_DOMAIN
 from tandem.server.directory import Directory
 from tandem.server.health.monitor import Monitor
 from tandem.server.health.settings import OFF, HealthSettings
 from tandem.server.hosted_namespace import HostedNamespace
 from tandem.server.lazy_http import LazyHttp
+from tandem.server.listen_address import ListenAddress, placed
 from tandem.server.listener import Listener
 from tandem.server.peer import AUTHENTICATION_TIMEOUT_S, Peer
 from tandem.server.runner import Asker, Runner
@@ -57,9 +59,13 @@ class BrokerSettings:
     namespace: str = DEFAULT_NAMESPACE
     # Hosted beside it, each in a folder of its own below the data directory, and found by its host name.
     further_namespaces: tuple[str, ...] = ()
+    # By the names of namespaces; one that is not named has the tier that it had before, and at first `tandem`.
+    tiers: Mapping[str, Tier] = field(default_factory=dict)
     host: str = "127.0.0.1"
     port: int = 5672
     http_port: int = 5300
+    # Served beside these two.
+    listen: tuple[ListenAddress, ...] = ()
     is_dev: bool = False
     tls: str = "auto"
     # None switches throttling off.
@@ -75,12 +81,28 @@ class BrokerSettings:
     health: HealthSettings = OFF
     clock: Clock = field(default_factory=SystemClock)
 
+    def addresses(self) -> list[ListenAddress]:
+        """Return all addresses to listen on, the two that every broker has first. Raises what contradicts itself."""
+        first = [
+            ListenAddress(self.host, self.port, option="--port"),
+            ListenAddress(self.host, self.http_port, option="--http-port"),
+        ]
+        addresses = placed(first, self.listen)
+        for address in addresses:
+            if address.is_tls_only and self.tls == "off":
+                raise ConfigurationError(
+                    f"{address.option} wants TLS, and --tls is off: leave out tls://, or choose --tls auto or --tls "
+                    "CERT,KEY"
+                )
+        return addresses
+
 
 class Broker:
-    """One namespace, or several, on two ports."""
+    """One namespace, or several, on two ports or more."""
 
     def __init__(self, settings: BrokerSettings) -> None:
         self.settings = settings
+        self._addresses = settings.addresses()
         self._loop = asyncio.get_running_loop()
         # Why the process has to end.
         self.failed: asyncio.Future[StoreFailed | BrokerStalled] = self._loop.create_future()
@@ -91,8 +113,17 @@ class Broker:
         with contextlib.ExitStack() as opened:
             folder = settings.data_dir / NAMESPACES_NAME
             hosted = [
-                self._host(settings.namespace, settings.data_dir, opened, is_default=True),
-                *[self._host(name, folder / name.lower(), opened) for name in settings.further_namespaces],
+                self._host(
+                    settings.namespace,
+                    settings.data_dir,
+                    opened,
+                    is_default=True,
+                    tier=settings.tiers.get(settings.namespace),
+                ),
+                *[
+                    self._host(name, folder / name.lower(), opened, tier=settings.tiers.get(name))
+                    for name in settings.further_namespaces
+                ],
             ]
             opened.pop_all()
         self.directory = Directory(hosted)
@@ -111,7 +142,13 @@ class Broker:
         self._import_routes: Callable[[], Callable[[], object]] | None = None
 
     def _host(
-        self, name: str, data_dir: Path, opened: contextlib.ExitStack, *, is_default: bool = False
+        self,
+        name: str,
+        data_dir: Path,
+        opened: contextlib.ExitStack,
+        *,
+        is_default: bool = False,
+        tier: Tier | None = None,
     ) -> HostedNamespace:
         settings = self.settings
         hosted = HostedNamespace(
@@ -121,6 +158,7 @@ class Broker:
             is_dev=settings.is_dev,
             jwt=self._jwt,
             clock=settings.clock,
+            tier=tier,
             credits_per_second=settings.credits_per_second,
             authentication_timeout_s=settings.authentication_timeout_s,
             on_failure=self._on_failure,
@@ -233,9 +271,9 @@ class Broker:
             hosted.start()
             if settings.allows_faults:
                 hosted.services.fault_desk.open()
-        for port in (settings.port, settings.http_port):
-            listener = Listener(self._make_endpoint, self._http, context)
-            await listener.start(settings.host, port)
+        for address in self._addresses:
+            listener = Listener(self._make_endpoint, self._http, context, is_tls_only=address.is_tls_only)
+            await listener.start(address.host, address.port, address.option)
             self._listeners.append(listener)
         self.monitor.start()
 
@@ -246,6 +284,17 @@ class Broker:
     @property
     def http_port(self) -> int:
         return self._listeners[1].port
+
+    @property
+    def addresses(self) -> list[str]:
+        """Every address that it listens on, with the port that each got: two URLs, then the rest as --listen has it."""
+        texts = [
+            address.text(listener.port) for address, listener in zip(self._addresses, self._listeners, strict=False)
+        ]
+        for place, scheme in enumerate(("amqp", "http")):
+            secure = texts[place].removeprefix("tls://")
+            texts[place] = f"{scheme}://{secure}" if secure == texts[place] else f"{scheme}s://{secure}"
+        return texts
 
     @property
     def endpoints(self) -> frozenset[Endpoint]:

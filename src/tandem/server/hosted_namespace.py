@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 from tandem.auth import AuthorizationRule, JwtValidator
 from tandem.clock import Clock
 from tandem.engine.namespace import Namespace
+from tandem.engine.tiers import TIER_SETTING, Tier, tier_of
 from tandem.errors import StoreFailed
 from tandem.ids import Nonces
 from tandem.namespace_identity import NamespaceIdentity
@@ -45,10 +46,12 @@ class HostedNamespace:
         is_dev: bool,
         jwt: JwtValidator,
         clock: Clock,
+        tier: Tier | None,
         credits_per_second: int | None,
         authentication_timeout_s: float,
         on_failure: Callable[[StoreFailed], None],
     ) -> None:
+        """Without a tier the namespace has the one that it had before."""
         self.name = name
         self.jwt = jwt
         self.data_dir = data_dir
@@ -57,7 +60,7 @@ class HostedNamespace:
         self.store = SqliteStore(data_dir)
         self.identity = NamespaceIdentity(name, _load_or_make_id(self.store), is_default)
         nonces = Nonces(lambda: os.urandom(4_096))
-        self.namespace = Namespace(name, nonces, clock.now_ms(), self.key_ring)
+        self.namespace = Namespace(name, nonces, clock.now_ms(), self.key_ring, _keep_or_load_tier(self.store, tier))
         restore(self.namespace, self.store)
         self.runner = Runner(self.namespace, self.store, clock, on_failure)
         self.throttle = Throttle(credits_per_second)
@@ -111,6 +114,16 @@ class HostedNamespace:
     async def ask(self, function: Callable[[Namespace, Asker], None]) -> object:
         """Run a command that is answered later, and wait for its answer."""
         return await self.runner.ask(function)
+
+
+def _keep_or_load_tier(store: SqliteStore, chosen: Tier | None) -> Tier:
+    """Return the tier of the namespace: the chosen one, which is kept with the messages, or else the one kept there."""
+    kept = store.setting(TIER_SETTING)
+    known = Tier.TANDEM if kept is None else tier_of(kept)
+    if chosen is None or chosen is known:
+        return known
+    store.put_setting(TIER_SETTING, chosen.value)
+    return chosen
 
 
 def _load_or_make_id(store: SqliteStore) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from tandem.connection_pairs import bracketed
 from tandem.driver.endpoint import Endpoint, close_endpoints
 from tandem.errors import ConfigurationError, ConnectionForced
 from tandem.server.sniffer import Arrival, Speech
@@ -80,11 +81,17 @@ class Listener:
         http: HttpServer | None = None,
         tls: ssl.SSLContext | None = None,
         limits: ListenerLimits | None = None,
+        *,
+        is_tls_only: bool = False,
     ) -> None:
-        """The runner has to be set up already, and stays its owner's to clean up, after this is closed."""
+        """The runner has to be set up already, and stays its owner's to clean up, after this is closed.
+
+        With `is_tls_only` a client that does not begin with TLS is disconnected.
+        """
         self._make_endpoint = make_endpoint
         self._http = http
         self._tls = tls
+        self._is_tls_only = is_tls_only
         self._limits = limits or ListenerLimits()
         self._loop = asyncio.get_running_loop()
         self._sockets: list[socket.socket] = []
@@ -98,13 +105,16 @@ class Listener:
         self.port = 0
         self.refused_count = 0
 
-    async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
-        """Listen on every address of the host. Port 0 takes a free one; `port` tells which."""
+    async def start(self, host: str = "127.0.0.1", port: int = 0, option: str | None = None) -> None:
+        """Listen on every address of the host. Port 0 takes a free one, and `port` is its number then.
+
+        An error names the option that chose the address.
+        """
         try:
             found = await self._loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
             self._sockets = _bind([(family, address) for family, _, _, _, address in found], port)
         except OSError as error:
-            raise ConfigurationError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+            raise _unavailable(error, host, port, option) from error
         self.port = self._sockets[0].getsockname()[1]
         self._accept_again()
 
@@ -209,7 +219,9 @@ class Listener:
             oldest.give_up()
         connection.setblocking(False)
         timeout_s = self._limits.first_bytes_timeout_ms / 1000
-        arrival = Arrival(connection, self._tls, self._choose, self._on_arrival_ended, timeout_s)
+        arrival = Arrival(
+            connection, self._tls, self._choose, self._on_arrival_ended, timeout_s, is_tls_only=self._is_tls_only
+        )
         self._arrivals[arrival] = None
         self._is_quiet.clear()
         arrival.look()
@@ -262,6 +274,21 @@ class _HttpConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._on_lost(self)
         self._handler.connection_lost(exc)
+
+
+# --- errors -----------------------------------------------------------------------------------------------------
+
+_ADVICE: Final = {
+    errno.EADDRINUSE: "stop the process that listens there, or choose another port",
+    errno.EACCES: "ports below 1,024 need root or the capability CAP_NET_BIND_SERVICE (docs/howto/serve.md)",
+    errno.EADDRNOTAVAIL: "this machine does not have that address; name one that it has, or 0.0.0.0 for all",
+}
+
+
+def _unavailable(error: OSError, host: str, port: int, option: str | None) -> ConfigurationError:
+    advice = _ADVICE.get(error.errno or 0, "choose another address")
+    where = f"cannot listen on {bracketed(host)}:{port}: {error.strerror or error}; {advice}"
+    return ConfigurationError(where if option is None else f"{option}: {where}")
 
 
 # --- binding ----------------------------------------------------------------------------------------------------

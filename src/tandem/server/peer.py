@@ -1,6 +1,7 @@
 """One client connection: who it is, what it may do, and what stands behind its links.
 
-Before it has proved anything, a connection can reach `$cbs` only, with little room and little time.
+Before it has proved anything, a connection reaches only nodes that check a token with each request (`$cbs` and the
+namespace's `$management`), and may declare transactions. It has little room and little time.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from tandem.amqp import (
 from tandem.amqp.link import Link
 from tandem.amqp.settings import PLAIN
 from tandem.amqp.terminus import Source, Target
-from tandem.auth import Claims, ClaimSet, Right, expired_text, login
+from tandem.auth import Claims, ClaimSet, Right, expired_text, is_sas_token, login, verify
 from tandem.driver.endpoint import Endpoint
 from tandem.errors import (
     ArgumentError,
@@ -44,6 +45,7 @@ from tandem.errors import (
     Scope,
     UnauthorizedAccess,
 )
+from tandem.server.cross_entity import CrossEntitySessions
 from tandem.server.faults.faults import Encounter
 from tandem.server.nodes.acknowledging import SEND, Acknowledging
 from tandem.server.nodes.cbs import NODE as CBS_NODE
@@ -64,7 +66,8 @@ __all__ = ["Peer"]
 
 logger = logging.getLogger(__name__)
 
-# Links and sessions of a connection that has not proved anything yet: the two of `$cbs`, tried a few times.
+# Links and sessions of a connection that has not proved anything yet: the two of `$cbs` and the two of `$management`,
+# tried a few times.
 MAX_LINKS_BEFORE_AUTHENTICATION: Final = 8
 MAX_SESSIONS_BEFORE_AUTHENTICATION: Final = 8
 
@@ -110,6 +113,7 @@ class Peer:
         self.response_links: list[ResponseLink] = []
         # Open transactions, and the controller of each.
         self.identifiers: dict[bytes, CoordinatorLink] = {}
+        self.cross_entity = CrossEntitySessions()
         # Links that took messages in this turn.
         self.dirty: list[Acknowledging] = []
         self._nodes: dict[Link, Node] = {}
@@ -239,20 +243,32 @@ class Peer:
         if services.is_restarting or (services.faults is not None and services.faults.refuses_connection()):
             self.drop()
 
+    def verify_token(self, token: str, audience: str) -> Claims:
+        """Return the claims on the audience that a token proves. Raise `InvalidToken` if it proves none."""
+        services = self.services
+        if is_sas_token(token):
+            return verify(token, audience, services.key_ring, self.now_s())
+        return services.jwt.validate(token, audience, self.now_s())
+
     def put_claims(self, claims: Claims) -> None:
         self.claims.put(claims)
-        self._is_authenticated = True
+        self.mark_authenticated()
         self.services.expect_expiry(self, claims.expires_at_s)
+
+    def mark_authenticated(self) -> None:
+        """Lift the limits of a stranger: the client has shown a valid token, for the connection or for one request."""
+        self._is_authenticated = True
 
     @property
     def is_authenticated(self) -> bool:
         return self._is_authenticated
 
     def refuse_stranger(self) -> None:
-        """It had its time."""
+        """Close a connection that has not proved anything in time."""
         self._close_connection(
             UnauthorizedAccess(
-                f"No token was put to $cbs within {AUTHENTICATION_TIMEOUT_S:.0f} seconds of the connection."
+                f"No token was put to $cbs, and no request to $management carried one, within "
+                f"{AUTHENTICATION_TIMEOUT_S:.0f} seconds of the connection."
             )
         )
 
@@ -358,8 +374,8 @@ class Peer:
         path = ""
         try:
             if isinstance(event.attach.target, Coordinator) and not isinstance(link, SenderLink):
-                self._require_authenticated("$coordinator")
                 self._add(link, CoordinatorLink(self, event))
+                self.cross_entity.announce(link.session)
                 return
             address = _address(event)
             path = address.path
@@ -382,13 +398,13 @@ class Peer:
         is_sending = isinstance(event.link, SenderLink)
         if address.is_cbs:
             return ResponseLink(self, event, CBS_NODE) if is_sending else CbsLink(self, event)
-        self._require_authenticated(address.path)
-        namespace = self.services.namespace
         if address.is_management and not address.entity:
-            # Each request names its hub, and is judged by that.
+            # Each request names its hub and may carry a token: two SDKs attach before they have put any to `$cbs`.
             if is_sending:
                 return ResponseLink(self, event, address.resource)
             return HubManagementLink(self, event, address)
+        self._require_authenticated(address.path)
+        namespace = self.services.namespace
         if address.is_management:
             if not self.claims.rights_for(address.resource, self.now_s()):
                 self.require(Right.LISTEN, address)
@@ -405,8 +421,12 @@ class Peer:
             return EventIngress(self, event, hub, path, address)
         subqueue = namespace.resolve(address)
         if is_sending:
-            return Egress(self, event, subqueue, address)
-        return Ingress(self, event, subqueue.queue, address)
+            self.cross_entity.check_receiver(event.link.session, subqueue.queue)
+            node: Node = Egress(self, event, subqueue, address)
+        else:
+            node = Ingress(self, event, subqueue.queue, address)
+        self.cross_entity.join(event.link.session, subqueue.queue)
+        return node
 
     def _require_authenticated(self, path: str) -> None:
         if not self._is_authenticated:
@@ -436,6 +456,7 @@ class Peer:
 
     def _close_session(self, session: Session) -> None:
         self._session_count -= 1
+        self.cross_entity.forget(session)
         for link in [link for link in self._nodes if link.session is session]:
             self.forget(link)
 

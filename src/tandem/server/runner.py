@@ -344,10 +344,15 @@ class Runner:
 
     @property
     def _has_more(self) -> bool:
-        """Whether something is decided, asked or to be committed already."""
-        effects = self.namespace.effects
+        """Return whether something is decided, asked or to be committed already.
+
+        Receivers decide more when they are notified: a session's receiver passes its credit on as it is accepted.
+        """
+        namespace = self.namespace
+        effects = namespace.effects
         is_decided = effects.has_writes or effects.queries or effects.replies or effects.handed_out
-        return bool(is_decided or self._queries or self._store.has_uncommitted)
+        is_to_be_sent = effects.deliveries or effects.notices or effects.event_deliveries or namespace.has_to_settle
+        return bool(is_decided or is_to_be_sent or self._queries or self._store.has_uncommitted)
 
     def _go_on(self) -> None:
         if self._has_more or self._to_reload:

@@ -61,6 +61,7 @@ class Arrival(asyncio.Protocol):
 
     __slots__ = (
         "_choose",
+        "_is_tls_only",
         "_loop",
         "_on_ended",
         "_said",
@@ -79,11 +80,14 @@ class Arrival(asyncio.Protocol):
         choose: Callable[[Speech], asyncio.Protocol | None],
         on_ended: Callable[[Arrival], None],
         timeout_s: float,
+        *,
+        is_tls_only: bool = False,
     ) -> None:
         """`choose` makes the protocol that takes over, or None to hang up. `on_ended` is told once, either way."""
         self._loop = asyncio.get_running_loop()
         self._socket: socket.socket | None = connection
         self._tls = tls
+        self._is_tls_only = is_tls_only
         self._choose = choose
         self._on_ended: Callable[[Arrival], None] | None = on_ended
         self._task: asyncio.Task[None] | None = None
@@ -106,7 +110,7 @@ class Arrival(asyncio.Protocol):
             self.give_up()
             return
         is_tls = first == bytes([TLS_HANDSHAKE])
-        if not first or (is_tls and self._tls is None):
+        if not first or (self._tls is None if is_tls else self._is_tls_only):
             self.give_up()
             return
         self._task = self._loop.create_task(self._make_transport(self._tls if is_tls else None))

@@ -20,6 +20,10 @@ __all__ = ["WebSocketTransport", "add_websocket_route", "websocket_endpoints"]
 PATH: Final = "/$servicebus/websocket"
 SUBPROTOCOL: Final = "AMQPWSB10"
 
+# Names for AMQP as a subprotocol: that of the service first, then the registered one, which the SDKs of Go and .NET
+# offer. Both mean the same stream of bytes.
+SUBPROTOCOLS: Final = (SUBPROTOCOL, "amqp")
+
 # Bytes. A message that arrives is held until it is whole. The SDKs put one frame into each: this is two of the largest.
 MAX_INCOMING_MESSAGE_BYTES: Final = 2_097_152
 
@@ -53,12 +57,12 @@ def add_websocket_route(app: web.Application, make_endpoint: Callable[[], Endpoi
     app[_ENDPOINTS] = endpoints
 
     async def serve(request: web.Request) -> web.StreamResponse:
-        if SUBPROTOCOL not in _offered_subprotocols(request):
-            raise web.HTTPBadRequest(text=f"The WebSocket must offer the subprotocol {SUBPROTOCOL}.")
+        if not set(SUBPROTOCOLS) & set(_offered_subprotocols(request)):
+            raise web.HTTPBadRequest(text=f"The WebSocket must offer the subprotocol {' or '.join(SUBPROTOCOLS)}.")
         # AMQP has its own heartbeats, and messages are mostly compressed or encrypted by whoever cares.
         response = web.WebSocketResponse(
             timeout=CLOSING_TIMEOUT_S,
-            protocols=(SUBPROTOCOL,),
+            protocols=SUBPROTOCOLS,
             compress=False,
             max_msg_size=MAX_INCOMING_MESSAGE_BYTES,
         )
@@ -74,8 +78,10 @@ def add_websocket_route(app: web.Application, make_endpoint: Callable[[], Endpoi
     async def shut_down(_app: web.Application) -> None:
         await close_endpoints(endpoints, ConnectionForced("the server is shutting down"))
 
-    app.router.add_get(PATH, serve, allow_head=False)
-    # Whoever came after the others were closed.
+    # The SDK of .NET ends the path with a slash.
+    for path in (PATH, f"{PATH}/"):
+        app.router.add_get(path, serve, allow_head=False)
+    # Connections accepted while the others were being closed.
     app.on_shutdown.append(shut_down)
 
 

@@ -348,7 +348,8 @@ class _Check:
             self._tallies.setdefault(stream, _Tally()).size_bytes += state_bytes or 0
             (counted,) = next(
                 self._rows(
-                    "SELECT count(*) FROM message WHERE row >> 44 = ? AND session_id = ? AND state = 0",
+                    "SELECT count(*) FROM message WHERE row >> 44 = ? AND lower(session_id) = lower(?) "
+                    "AND session_id IS NOT NULL AND state = 0",
                     (stream, session_id),
                 )
             )
@@ -359,7 +360,7 @@ class _Check:
         for stream, session_id in self._rows(
             "SELECT DISTINCT row >> 44, session_id FROM message WHERE session_id IS NOT NULL AND state = 0 "
             "AND NOT EXISTS (SELECT 1 FROM session AS known WHERE known.stream = row >> 44 "
-            "AND known.session_id = message.session_id)"
+            "AND lower(known.session_id) = lower(message.session_id))"
         ):
             if stream not in self._garbage:
                 name = self._stream_name(stream)

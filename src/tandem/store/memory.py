@@ -23,6 +23,7 @@ from tandem.engine.effects import (
     PutHub,
     PutQueue,
     PutRule,
+    PutSetting,
     SetSessionState,
     SetState,
     StreamChange,
@@ -45,6 +46,7 @@ from tandem.engine.queries import (
     SessionStateQuery,
 )
 from tandem.engine.queue import STREAMS_PER_QUEUE
+from tandem.engine.session_key import session_key
 from tandem.errors import StoreFailed
 from tandem.store.base import (
     LAST_DROPPED_HUB,
@@ -58,6 +60,7 @@ from tandem.store.base import (
 )
 from tandem.store.log.memory import MemoryLog
 from tandem.store.modify import modified
+from tandem.store.session_counts import count_by_session
 from tandem.store.with_log import WithLog
 
 __all__ = ["MemoryStore"]
@@ -96,6 +99,7 @@ class _Body(NamedTuple):
 
 
 class _Session(NamedTuple):
+    session_id: str
     active: int
     since: int
     state: bytes | None
@@ -109,6 +113,7 @@ class _Stream:
 
     def __init__(self) -> None:
         self.messages: dict[int, _Kept] = {}
+        # By their keys.
         self.sessions: dict[str, _Session] = {}
         self.order: list[int] = []
         self.by_due: list[tuple[int, int]] = []
@@ -394,6 +399,8 @@ class MemoryStore(WithLog):
             last = max(int(self._settings.get(LAST_DROPPED_HUB, 0)), change.number)
             self._set(self._settings, LAST_DROPPED_HUB, str(last))
             self._dropped_hubs.add(change.number)
+        elif isinstance(change, PutSetting):
+            self._set(self._settings, change.name, change.value)
         elif isinstance(change, PutQueue):
             record = QueueRecord(
                 change.number, change.kind, dict(change.fields), change.created_at_ms, change.updated_at_ms
@@ -439,14 +446,15 @@ class MemoryStore(WithLog):
         if change.stream in self._dropped:
             return
         sessions = self._stream(change.stream).sessions
-        old = sessions.get(change.session_id)
+        key = session_key(change.session_id)
+        old = sessions.get(key)
         if old is None:
-            old = _Session(0, 0, None, 0)
+            old = _Session(change.session_id, 0, 0, None, 0)
         if change.state is None and old.active == 0:
-            self._delete(sessions, change.session_id)
+            self._delete(sessions, key)
         else:
             new = old._replace(state=change.state, updated_at_ms=change.updated_at_ms)
-            self._set(sessions, change.session_id, new)
+            self._set(sessions, key, new)
 
     def _count(self, number: int, one: StreamChange, two: StreamChange | None) -> None:
         if number in self._dropped:
@@ -469,9 +477,7 @@ class MemoryStore(WithLog):
             self._count_sessions(self._stream(number).sessions, one, two)
 
     def _count_sessions(self, sessions: dict[str, _Session], one: StreamChange, two: StreamChange) -> None:
-        counts = dict(one.sessions)
-        for session_id, by in two.sessions.items():
-            counts[session_id] = counts.get(session_id, 0) + by
+        counts = count_by_session(one, two)
         # Sessions that became ready in one batch keep the order of their messages: see the store on disk.
         since = one.next_sequence_number - sum([1 for by in counts.values() if by > 0])
         for session_id, by in counts.items():
@@ -479,15 +485,16 @@ class MemoryStore(WithLog):
                 since += 1
             if by == 0:
                 continue
-            old = sessions.get(session_id)
+            key = session_key(session_id)
+            old = sessions.get(key)
             if old is None:
-                new = _Session(by, since, None, 0)
+                new = _Session(session_id, by, since, None, 0)
             else:
                 new = old._replace(active=old.active + by, since=since if old.active == 0 else old.since)
             if by < 0 and new.active == 0 and new.state is None:
-                self._delete(sessions, session_id)
+                self._delete(sessions, key)
             else:
-                self._set(sessions, session_id, new)
+                self._set(sessions, key, new)
 
     # --- reading --------------------------------------------------------------------------------------------
 
@@ -505,7 +512,7 @@ class MemoryStore(WithLog):
                 break
             if query.is_active_only and message.state != ACTIVE:
                 continue
-            if query.session_id is None or query.session_id == message.session_id:
+            if _is_of_session(message, query.session_id):
                 messages.append(_made(query.stream, number, message, message.stored))
                 size_bytes += message.size_bytes
         query.answer(messages)
@@ -547,7 +554,7 @@ class MemoryStore(WithLog):
             if len(messages) >= query.limit:
                 break
             is_early = message.state == ACTIVE and message.enqueued_time_ms <= query.enqueued_ms
-            if is_early and (query.session_id is None or query.session_id == message.session_id):
+            if is_early and _is_of_session(message, query.session_id):
                 messages.append(_made(query.stream, number, message, None))
         query.answer(messages)
 
@@ -559,7 +566,7 @@ class MemoryStore(WithLog):
         )
 
     def _read_ready_sessions(self, query: ReadySessionsQuery, stream: _Stream) -> None:
-        ready = sorted([(one.since, session_id) for session_id, one in stream.sessions.items() if one.active > 0])
+        ready = sorted([(one.since, one.session_id) for one in stream.sessions.values() if one.active > 0])
         query.answer([session_id for _, session_id in ready[: query.limit]])
 
     def _read_session_list(self, query: SessionListQuery, stream: _Stream) -> None:
@@ -569,22 +576,29 @@ class MemoryStore(WithLog):
         else:
             updated = [(key, one) for key, one in stream.sessions.items() if one.state is not None]
             found = [key for key, one in updated if one.updated_at_ms > after_ms]
-        query.answer(sorted(found)[query.skip : query.skip + query.limit])
+        page = sorted(found)[query.skip : query.skip + query.limit]
+        query.answer([stream.sessions[key].session_id for key in page])
 
     def _read_session_page(self, query: SessionPageQuery, stream: _Stream) -> None:
         found = [key for key, one in stream.sessions.items() if one.active > 0 or one.state is not None]
-        after = query.after
+        after = None if query.after is None else session_key(query.after)
         page = sorted([key for key in found if after is None or key > after])[: query.limit]
-        query.answer([_record(key, stream.sessions[key]) for key in page])
+        query.answer([_record(stream.sessions[key]) for key in page])
 
     def _read_session_state(self, query: SessionStateQuery, stream: _Stream) -> None:
-        session = stream.sessions.get(query.session_id)
+        session = stream.sessions.get(session_key(query.session_id))
         query.answer(None if session is None else session.state)
 
 
-def _record(session_id: str, session: _Session) -> SessionRecord:
+def _is_of_session(message: _Kept, session_id: str | None) -> bool:
+    """Return whether a query for messages of this session, or of any for None, wants the message."""
+    own = message.session_id
+    return session_id is None or (own is not None and session_key(own) == session_key(session_id))
+
+
+def _record(session: _Session) -> SessionRecord:
     state_bytes = -1 if session.state is None else len(session.state)
-    return SessionRecord(session_id, session.active, state_bytes, session.updated_at_ms)
+    return SessionRecord(session.session_id, session.active, state_bytes, session.updated_at_ms)
 
 
 def _keep(message: BrokeredMessage, stored: Stored) -> _Kept:

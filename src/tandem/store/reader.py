@@ -27,6 +27,7 @@ from tandem.engine.queries import (
     SessionRecord,
     SessionStateQuery,
 )
+from tandem.engine.session_key import session_key
 from tandem.errors import StoreFailed
 from tandem.limits import MAX_HEAD_BYTES
 from tandem.store.rows import (
@@ -43,6 +44,9 @@ from tandem.store.rows import (
 __all__ = ["Reader"]
 
 _BODY: Final = "SELECT front_bytes, header, delivery_annotations, message_annotations, bare FROM body WHERE number = ?"
+
+# Messages of one session. Without the last condition SQLite does not see that the index has them all.
+_OF_SESSION: Final = "row >> 44 = ? AND lower(session_id) = ? AND session_id IS NOT NULL"
 
 
 class Reader:
@@ -90,8 +94,8 @@ class Reader:
         bounds: tuple[Value, ...] = (first + query.after, first + query.up_to, query.limit)
         where = f"row > ? AND row <= ? {state}"
         if query.session_id is not None:
-            where = f"row >> 44 = ? AND session_id = ? AND {where}"
-            bounds = (query.stream, query.session_id, *bounds)
+            where = f"{_OF_SESSION} AND {where}"
+            bounds = (query.stream, session_key(query.session_id), *bounds)
         cursor = self._execute(
             f"SELECT {ALL_COLUMNS} FROM message WHERE {where} ORDER BY row LIMIT ?",  # noqa: S608 # constants
             bounds,
@@ -160,8 +164,8 @@ class Reader:
         bounds: tuple[Value, ...] = (first + query.after, first + query.up_to, query.enqueued_ms, query.limit)
         where = "row > ? AND row <= ? AND enqueued_time_ms <= ? AND state = 0"
         if query.session_id is not None:
-            where = f"row >> 44 = ? AND session_id = ? AND {where}"
-            bounds = (query.stream, query.session_id, *bounds)
+            where = f"{_OF_SESSION} AND {where}"
+            bounds = (query.stream, session_key(query.session_id), *bounds)
         self._answer_without_bytes(query.answer, f"{where} ORDER BY row LIMIT ?", bounds)
 
     def _answer_without_bytes(
@@ -199,7 +203,7 @@ class Reader:
                 [query.stream, query.updated_after_ms],
             )
         cursor = self._execute(
-            f"SELECT session_id FROM session WHERE {where} ORDER BY session_id LIMIT ? OFFSET ?",  # noqa: S608 # constants
+            f"SELECT session_id FROM session WHERE {where} ORDER BY lower(session_id) LIMIT ? OFFSET ?",  # noqa: S608 # constants
             (*bounds, query.limit, query.skip),
         )
         query.answer([row[0] for row in cursor])
@@ -208,10 +212,10 @@ class Reader:
         where = "stream = ?"
         bounds: tuple[Value, ...] = (query.stream,)
         if query.after is not None:
-            where, bounds = "stream = ? AND session_id > ?", (query.stream, query.after)
+            where, bounds = "stream = ? AND lower(session_id) > ?", (query.stream, session_key(query.after))
         cursor = self._execute(
             "SELECT session_id, active, ifnull(length(state), -1), ifnull(updated_at_ms, 0) FROM session "  # noqa: S608 # constants
-            f"WHERE {where} AND (active > 0 OR state IS NOT NULL) ORDER BY session_id LIMIT ?",
+            f"WHERE {where} AND (active > 0 OR state IS NOT NULL) ORDER BY lower(session_id) LIMIT ?",
             (*bounds, query.limit),
         )
         query.answer([SessionRecord(*cast("tuple[str, int, int, int]", row)) for row in cursor])
@@ -219,6 +223,7 @@ class Reader:
     def _read_session_state(self, query: SessionStateQuery) -> None:
         query.answer(
             self._execute(
-                "SELECT state FROM session WHERE stream = ? AND session_id = ?", (query.stream, query.session_id)
+                "SELECT state FROM session WHERE stream = ? AND lower(session_id) = ?",
+                (query.stream, session_key(query.session_id)),
             ).get
         )

@@ -14,7 +14,10 @@ newer than the program is left alone. `tests/store/formats` keeps a store of eac
     queue       descriptions of queues, topics and subscriptions, as JSON
     rule        the rules of subscriptions, as JSON
     hub         descriptions of event hubs, as JSON; the events themselves are in tandem.store.log
-    session     per session: how many active messages, since when, and the application's state
+    session     per session: how many active messages, since when, and the application's state. Its id is spelled as it
+                was first sent, and compared without regard to case (engine.session_key); so is that of a message.
+    superseded_session_state
+                states that sessions had under other spellings of their ids before format 4
     duplicate   message ids within the duplicate window
     garbage     streams of deleted queues whose messages are still to be deleted
 """
@@ -126,7 +129,49 @@ CREATE TABLE hub(
 );
 """
 
-MIGRATIONS: Final = (_FORMAT_1, _FORMAT_2, _FORMAT_3)
+# Session ids without regard to case. Spellings of one id become one session: its messages are those of all, it waits
+# since the oldest did, and its state is the one that was set last. Other states are put aside, and count no longer.
+_FORMAT_4: Final = """
+DROP INDEX message_session;
+CREATE INDEX message_session ON message(row >> 44, lower(session_id), row) WHERE session_id IS NOT NULL;
+DROP INDEX session_ready;
+DROP INDEX session_updated;
+ALTER TABLE session RENAME TO spelling;
+CREATE TABLE session(
+    stream INTEGER NOT NULL,
+    session_id TEXT NOT NULL,
+    active INTEGER NOT NULL,
+    since INTEGER NOT NULL,
+    state BLOB,
+    updated_at_ms INTEGER
+);
+CREATE UNIQUE INDEX session_id ON session(stream, lower(session_id));
+CREATE INDEX session_ready ON session(stream, since) WHERE active > 0;
+CREATE INDEX session_updated ON session(stream, updated_at_ms) WHERE updated_at_ms IS NOT NULL;
+INSERT INTO session
+SELECT stream, session_id, all_active, ifnull(first_since, since), state, updated_at_ms FROM (
+    SELECT *, sum(active) OVER one AS all_active, min(since) FILTER (WHERE active > 0) OVER one AS first_since,
+        row_number() OVER (
+            PARTITION BY stream, lower(session_id) ORDER BY state IS NULL, updated_at_ms DESC, active = 0, since
+        ) AS place
+    FROM spelling WINDOW one AS (PARTITION BY stream, lower(session_id))
+) WHERE place = 1;
+CREATE TABLE superseded_session_state(
+    stream INTEGER NOT NULL,
+    session_id TEXT NOT NULL,
+    state BLOB NOT NULL,
+    updated_at_ms INTEGER
+);
+INSERT INTO superseded_session_state
+SELECT stream, session_id, state, updated_at_ms FROM spelling
+    WHERE state IS NOT NULL AND (stream, session_id) NOT IN (SELECT stream, session_id FROM session);
+UPDATE stream SET size_bytes = size_bytes - freed_bytes FROM (
+    SELECT stream AS number, sum(length(state)) AS freed_bytes FROM superseded_session_state GROUP BY stream
+) WHERE stream = number;
+DROP TABLE spelling;
+"""
+
+MIGRATIONS: Final = (_FORMAT_1, _FORMAT_2, _FORMAT_3, _FORMAT_4)
 
 FORMAT_VERSION: Final = len(MIGRATIONS)
 

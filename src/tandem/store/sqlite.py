@@ -29,6 +29,7 @@ from tandem.engine.effects import (
     PutHub,
     PutQueue,
     PutRule,
+    PutSetting,
     SetSessionState,
     SetState,
     StreamChange,
@@ -36,6 +37,7 @@ from tandem.engine.effects import (
 from tandem.engine.message import Admission
 from tandem.engine.queries import Query
 from tandem.engine.queue import STREAMS_PER_QUEUE
+from tandem.engine.session_key import session_key
 from tandem.errors import StoreError, StoreFailed
 from tandem.store.ballast import BALLAST_BYTES, Ballast
 from tandem.store.base import (
@@ -67,6 +69,7 @@ from tandem.store.rows import (
     message_of,
 )
 from tandem.store.schema import migrate
+from tandem.store.session_counts import count_by_session
 from tandem.store.with_log import WithLog
 
 __all__ = ["DATABASE_NAME", "LOCK_NAME", "LOG_NAME", "SqliteStore"]
@@ -432,6 +435,8 @@ class SqliteStore(WithLog):
             )
         elif isinstance(change, DropHub):
             self._drop_hub(change.number)
+        elif isinstance(change, PutSetting):
+            self._execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (change.name, change.value))
 
     def _drop_hub(self, number: int) -> None:
         self._execute("DELETE FROM hub WHERE number = ?", (number,))
@@ -468,8 +473,8 @@ class SqliteStore(WithLog):
 
     def _drop_empty_session(self, stream: int, session_id: str) -> None:
         self._execute(
-            "DELETE FROM session WHERE stream = ? AND session_id = ? AND active = 0 AND state IS NULL",
-            (stream, session_id),
+            "DELETE FROM session WHERE stream = ? AND lower(session_id) = ? AND active = 0 AND state IS NULL",
+            (stream, session_key(session_id)),
         )
 
     def _drop_queue(self, number: int) -> None:
@@ -505,9 +510,7 @@ class SqliteStore(WithLog):
             self._count_sessions(stream, one, two)
 
     def _count_sessions(self, stream: int, one: StreamChange, two: StreamChange) -> None:
-        counts = dict(one.sessions)
-        for session_id, by in two.sessions.items():
-            counts[session_id] = counts.get(session_id, 0) + by
+        counts = count_by_session(one, two)
         # Each session that grew has had a number of its own in this batch at least: so the places are not taken, and
         # sessions that became ready in one batch keep the order of their messages.
         since = one.next_sequence_number - sum([1 for by in counts.values() if by > 0])

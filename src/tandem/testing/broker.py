@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -28,6 +26,7 @@ from typing import IO, ClassVar, Final, Self
 
 from tandem.errors import StateError, TandemError
 from tandem.testing.json_api import HOST, JsonApi
+from tandem.testing.ports import PortReservation
 
 __all__ = ["Broker", "BrokerFailed"]
 
@@ -37,12 +36,6 @@ START_LIMIT_S: Final = 120.0
 STOP_LIMIT_S: Final = 120.0
 # Seconds. How often the output of a starting child is looked at.
 POLL_INTERVAL_S: Final = 0.02
-
-# Ports below those that the system gives to outgoing connections (32768 and up on Linux). A client that tries to reach
-# a dead broker on such a port can be given that very port for its own end: it is then connected to itself, and the
-# broker cannot come back to its port.
-FIRST_PORT: Final = 20_000
-LAST_PORT: Final = 32_767
 
 _READY: Final = "ready amqp://"
 # The console script may not be on the path of a test; the package is.
@@ -71,13 +64,13 @@ class Broker(JsonApi):
         """
         self.data_dir = data_dir
         self.arguments = tuple(arguments)
-        self.port, self.http_port = _free_ports(2)
         self._process: subprocess.Popen[bytes] | None = None
         # Files and not pipes: nobody reads along, and a full pipe would stop the child.
-        outputs = contextlib.ExitStack()
-        self._stdout: IO[bytes] = outputs.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - see the finalizer below
-        self._stderr: IO[bytes] = outputs.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - see the finalizer below
-        self._close_outputs = weakref.finalize(self, outputs.close)
+        held = contextlib.ExitStack()
+        self._stdout: IO[bytes] = held.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - see the finalizer below
+        self._stderr: IO[bytes] = held.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - see the finalizer below
+        self.port, self.http_port = held.enter_context(PortReservation(2)).ports
+        self._let_go = weakref.finalize(self, held.close)
         self._reaper: weakref.finalize[..., Broker] | None = None
         self._connection_string: str | None = None
         self._asking = threading.Lock()
@@ -97,7 +90,7 @@ class Broker(JsonApi):
             with contextlib.suppress(BrokerFailed):
                 self.stop()
         self.kill()
-        self._close_outputs()
+        self._let_go()
 
     # --- process --------------------------------------------------------------------------------------------
 
@@ -226,19 +219,6 @@ class Broker(JsonApi):
         if done.returncode != 0:
             raise BrokerFailed(f"`tandem {' '.join(command)}` ended with exit code {done.returncode}: {done.stderr}")
         return done.stdout.strip()
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that are free now. All are held until all are chosen, so that they differ."""
-    with contextlib.ExitStack() as held:
-        ports: list[int] = []
-        while len(ports) < count:
-            # Not drawn from the seeded generator: two test processes with one seed would want the same ports.
-            port = random.SystemRandom().randint(FIRST_PORT, LAST_PORT)
-            with contextlib.suppress(OSError):
-                held.enter_context(socket.create_server((HOST, port)))
-                ports.append(port)
-        return ports
 
 
 def _text(output: IO[bytes]) -> str:

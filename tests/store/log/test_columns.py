@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from tandem.amqp.batch import make_batch
 from tandem.amqp.message import BodyKind, Message, Properties, encode_message
+from tandem.amqp.sections import DELIVERY_ANNOTATIONS
 from tandem.amqp.types import Array, Char, Decimal32, Decimal64, Decimal128, Described, Float, Symbol, Timestamp
 from tandem.engine.hubs.event import EVENT_ANNOTATIONS, Event
 from tandem.engine.hubs.record import EventRecord
@@ -32,6 +33,8 @@ from tests.markers import mission
 from tests.store.log.disk import InlineSealer
 from tests.store.log.drive import HUB, commit, read_all
 from tests.unit.message_strategies import section_lists
+
+FOOTER = b"\x00\x53\x78\xc1\x01\x00"
 
 PROPERTY_NAMES = (
     *("message_id", "user_id", "to", "subject", "reply_to", "correlation_id", "content_type", "content_encoding"),
@@ -221,6 +224,8 @@ def test_a_property_is_text_as_it_is_and_anything_else_as_json(value: object, te
         (encode_message(data=b"one"), b"one"),
         (encode_message(data=[b"one", b"", b"two"]), b"onetwo"),
         (encode_message(data=[]), b""),
+        (b"\x00\x53\x75\x40", b""),
+        (encode_message(properties=Properties(subject="s")) + b"\x00\x53\x75\x40" + FOOTER, b""),
         (encode_message(value="text ü"), "text ü".encode()),
         (encode_message(value=b"\x00\x01"), b"\x00\x01"),
         (encode_message(value=None), b"null"),
@@ -251,6 +256,22 @@ def test_properties_that_cannot_be_decoded_do_not_keep_an_event_from_being_seale
         (row,) = table_of(log).to_pylist()
         assert (row["body"], row["properties"], row["systemProperties"]) == (b"body", [], [])
         assert read_all(log)[0].bare == payload
+
+
+def test_delivery_annotations_that_an_older_version_took_unread_do_not_keep_an_event_from_being_sealed() -> None:
+    payload = bytes((0x00, 0x53, DELIVERY_ANNOTATIONS)) + b"\xc1\x02\x05\x40" + encode_message(data=b"body")
+    with log_with([record_of([payload])], is_sealed=True) as (log, _):
+        (event,) = read_all(log)
+        assert (Message(event.encoded()).data, Message(event.encoded()).delivery_annotations) == (b"body", None)
+
+
+@mission("M10")
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_delivery_annotations_are_read_from_the_journal_and_from_segments(is_sealed: bool) -> None:
+    with_some = encode_message(delivery_annotations={"mine": 7}, data=b"a")
+    with log_with([record_of([with_some, encode_message(data=b"b")])], is_sealed) as (log, _):
+        found = [Message(event.encoded()).delivery_annotations for event in read_all(log)]
+        assert found == [{"mine": 7}, None]
 
 
 @given(names=st.lists(OWN_NAMES, max_size=4))

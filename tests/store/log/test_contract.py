@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem.engine.hubs.record import ProducerMark
+from tandem.engine.hubs.record import ProducerMark, transfer_checksum
 from tandem.errors import StoreFailed
 from tandem.store.log.memory import MemoryLog
 from tests.markers import mission
@@ -222,21 +222,41 @@ def test_a_crash_after_the_commit_undoes_nothing(place: Place, writer: Writer) -
     assert numbers(read_all(log)) == [0, 1, 2, 3, 4]
 
 
-def test_a_start_knows_where_the_producers_stand(place: Place, writer: Writer) -> None:
-    writer.append(2, producer=ProducerMark(7, 0, 1))
-    writer.append(1, partition_id=1, producer=ProducerMark(7, 3, 0))
-    writer.append(3, producer=ProducerMark(8, 0, 2))
-    writer.append(1, producer=ProducerMark(7, 1, 9))
+def test_a_start_knows_where_the_producers_stand_and_their_last_transfers(place: Place, writer: Writer) -> None:
+    expected: dict[tuple[int, int], tuple[int, int, int, int]] = {}
+    for count, partition_id, producer_id, epoch, number in (
+        (2, 0, 7, 0, 1),
+        (1, 1, 7, 3, 4),
+        (3, 0, 8, 0, 2),
+        (1, 0, 7, 1, 9),
+    ):
+        record = writer.record(count, partition_id=partition_id)
+        mark = (epoch, number, count, transfer_checksum(record.payload))
+        record.producer = ProducerMark(producer_id, *mark)
+        place.log.append([record])
+        commit(place.log)
+        expected[partition_id, producer_id] = mark
+
+    def found(log: Log) -> dict[tuple[int, int], tuple[int, int, int, int]]:
+        producers = log.recover(HUBS).producers
+        return {
+            (one.partition_id, one.mark.producer_id): (
+                one.mark.epoch,
+                one.mark.sequence_number,
+                one.mark.count,
+                one.mark.checksum,
+            )
+            for one in producers
+        }
+
+    assert found(place.reopen()) == expected
+    # Until the records are sealed and the journal has begun new files.
+    writer.log = place.log
     for _ in range(60):
         writer.append(2)
         maintained(place.log, writer.now_ms)
         writer.now_ms += 1_000
-    log = place.reopen()
-    producers = [
-        (one.partition_id, one.mark.producer_id, one.mark.epoch, one.mark.sequence_number)
-        for one in log.recover(HUBS).producers
-    ]
-    assert sorted(producers) == [(0, 7, 1, 9), (0, 8, 0, 2), (1, 7, 3, 0)]
+    assert found(place.reopen()) == expected
 
 
 def test_the_producer_that_was_silent_longest_is_forgotten(place: Place, writer: Writer) -> None:

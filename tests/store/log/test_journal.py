@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from tandem.amqp.message import encode_message
 from tandem.engine.hubs.record import EventRecord
 from tandem.errors import StateError, StoreCorrupt, StoreFailed
 from tandem.store.log.event_log import JOURNAL_NAME
-from tandem.store.log.frames import HEADER_BYTES, frame_head
+from tandem.store.log.frames import HEADER_BYTES, PRODUCER, decode_producer, frame_head, locate_frame
 from tandem.store.log.journal import journal_files, journal_path
 from tandem.store.log.log_limits import LogLimits
 from tests.markers import mission
@@ -196,3 +197,12 @@ def test_a_frame_that_a_sender_puts_into_an_event_is_not_taken_for_one(home: Hom
     at = whole.index(payload)
     path.write_bytes(whole[: at - 1] + b"\xff" + whole[at:])
     assert started(home) == []
+
+
+def test_a_producer_in_a_journal_of_an_older_version_is_read_without_its_last_transfer() -> None:
+    body = struct.pack("<QHqqq", HUB, 1, 7, 2, 41)
+    frame = locate_frame(frame_head(5, PRODUCER, 0, body), 0, 5)
+    assert frame is not None
+    hub_number, partition_id, mark = decode_producer(frame_head(5, PRODUCER, 0, body), frame)
+    assert (hub_number, partition_id, mark.producer_id, mark.epoch, mark.sequence_number) == (HUB, 1, 7, 2, 41)
+    assert (mark.count, mark.checksum) == (0, 0)

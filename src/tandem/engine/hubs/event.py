@@ -5,9 +5,9 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from tandem.amqp.sections import MESSAGE_ANNOTATIONS, Entries
+from tandem.amqp.sections import DELIVERY_ANNOTATIONS, MESSAGE_ANNOTATIONS, NO_ENTRIES, Entries
 
-__all__ = ["EVENT_ANNOTATIONS", "Event", "offset_of"]
+__all__ = ["EVENT_ANNOTATIONS", "RUNTIME_METRICS", "Event", "offset_of"]
 
 
 def _key(text: bytes, constructor: bytes) -> bytes:
@@ -40,6 +40,18 @@ EVENT_ANNOTATIONS: Final = frozenset(
     }
 )
 
+# Delivery annotations in which the hub reports, to readers that ask for it, how far a partition is. Those of the sender
+# under the same names are dropped: an SDK would take them for a report.
+RUNTIME_METRICS: Final = frozenset(
+    {
+        b"last_enqueued_sequence_number",
+        b"last_enqueued_sequence_number_epoch",
+        b"last_enqueued_offset",
+        b"last_enqueued_time_utc",
+        b"runtime_info_retrieval_time_utc",
+    }
+)
+
 
 def offset_of(sequence_number: int) -> str:
     """Offsets are opaque to clients, except that they rise. Here they say the same as the sequence number."""
@@ -47,12 +59,13 @@ def offset_of(sequence_number: int) -> str:
 
 
 class Event:
-    """What a reader gets: the hub's annotations, those of the sender, and the bare message as it was sent."""
+    """An event as a reader gets it: the hub's annotations, those of the sender, and the bare message as it was sent."""
 
     __slots__ = (
         "_encoded",
         "annotations",
         "bare",
+        "delivery_annotations",
         "enqueued_at_ms",
         "partition_key",
         "publisher",
@@ -67,6 +80,7 @@ class Event:
         publisher: str | None,
         annotations: Entries,
         bare: bytes,
+        delivery_annotations: Entries = NO_ENTRIES,
     ) -> None:
         self.sequence_number = sequence_number
         self.enqueued_at_ms = enqueued_at_ms
@@ -76,18 +90,22 @@ class Event:
         self.annotations = annotations
         # Properties to footer.
         self.bare = bare
+        # The sender's, without those in RUNTIME_METRICS.
+        self.delivery_annotations = delivery_annotations
         self._encoded: bytes | None = None
 
     @property
     def size_bytes(self) -> int:
-        return len(self.bare) + len(self.annotations.encoded)
+        return len(self.bare) + len(self.annotations.encoded) + len(self.delivery_annotations.encoded)
 
-    def encoded(self) -> bytes:
-        """As it is delivered: the same bytes for every reader, made once."""
+    def encoded(self, metrics: Entries = NO_ENTRIES) -> bytes:
+        """Return the event as it is delivered. All but the delivery annotations is made once, for every reader."""
         encoded = self._encoded
         if encoded is None:
             encoded = self._encoded = self._own_annotations().to_section(MESSAGE_ANNOTATIONS) + self.bare
-        return encoded
+        if not metrics.count and not self.delivery_annotations.count:
+            return encoded
+        return metrics.followed_by(self.delivery_annotations).to_section(DELIVERY_ANNOTATIONS) + encoded
 
     def _own_annotations(self) -> Entries:
         offset = offset_of(self.sequence_number).encode()

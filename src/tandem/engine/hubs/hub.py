@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from tandem.amqp.batch import BATCH_FORMAT, partition_key, split_batch
 from tandem.amqp.message import Message
+from tandem.amqp.sections import DELIVERY_ANNOTATIONS
 from tandem.engine.description import EntityStatus
 from tandem.engine.effects import DropHub, PutHub
 from tandem.engine.hubs.description import EventHubDescription
 from tandem.engine.hubs.partition import Partition
 from tandem.engine.hubs.partition_key import partition_of
-from tandem.engine.hubs.record import ProducerMark
+from tandem.engine.hubs.producers import PRODUCER_EPOCH, PRODUCER_ID, PRODUCER_NUMBER, read_number
+from tandem.engine.hubs.record import ProducerMark, transfer_checksum
 from tandem.engine.metering import billable_units
 from tandem.errors import (
     ArgumentError,
@@ -31,9 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EventHub"]
 
-_PRODUCER_ID = "com.microsoft:producer-id"
-_PRODUCER_EPOCH = "com.microsoft:producer-epoch"
-_PRODUCER_NUMBER = "com.microsoft:producer-sequence-number"
+_ANNOTATIONS: Final = "message-annotations"
 
 
 class EventHub:
@@ -174,9 +174,9 @@ class EventHub:
         if not count:
             return 0
         if mark is not None:
-            if not partition.producers.admit(mark, count):
+            mark = partition.producers.admit(mark, count, transfer_checksum(payload))
+            if mark is None:
                 return 0
-            mark = partition.producers.last_of(mark.producer_id)
         partition.append(payload, is_batch, count, key, publisher, mark)
         self.billable_units += units
         return count
@@ -190,6 +190,9 @@ class EventHub:
 
 
 def _key(message: Message) -> str | None:
+    """Return the partition key of a message whose annotations, all of them, can be delivered."""
+    if message.delivery_annotations is not None:
+        message.sections.entries(DELIVERY_ANNOTATIONS)
     key = partition_key(message)
     if key is not None and len(key) > MAX_PARTITION_KEY_CHARACTERS:
         raise ArgumentOutOfRange(
@@ -214,22 +217,17 @@ def _survey(envelope: Message) -> tuple[int, int]:
 
 
 def _mark(envelope: Message, is_batch: bool, producer: ProducerMark) -> ProducerMark:
-    """The numbers that a transfer on an idempotent link carries in its annotations."""
+    """Return what a transfer on an idempotent link says of its producer, with the number of its first event."""
     annotations = envelope.message_annotations or {}
-    if is_batch and _PRODUCER_NUMBER not in annotations:
+    if is_batch and PRODUCER_NUMBER not in annotations:
         # One SDK says it with each event of a batch, and not on the envelope; the first of them counts.
         pieces = split_batch(envelope)
         annotations = (Message(pieces[0]).message_annotations or {}) if pieces else {}
-    numbers: list[int] = []
-    for name, default, most in (
-        (_PRODUCER_ID, producer.producer_id, 0x7FFF_FFFF_FFFF_FFFF),
-        (_PRODUCER_EPOCH, producer.epoch, 0x7FFF),
-        (_PRODUCER_NUMBER, None, 0x7FFF_FFFF),
-    ):
-        value = annotations.get(name)
-        if value is None and default is not None:
-            value = default
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
-            raise DecodeError(f"message-annotations.{name} must be a number from 0 to {most}, got {value!r:.80}")
-        numbers.append(int(value))
-    return ProducerMark(numbers[0], numbers[1], numbers[2])
+    producer_id = read_number(annotations, PRODUCER_ID, _ANNOTATIONS, Scope.DELIVERY)
+    epoch = read_number(annotations, PRODUCER_EPOCH, _ANNOTATIONS, Scope.DELIVERY)
+    number = read_number(annotations, PRODUCER_NUMBER, _ANNOTATIONS, Scope.DELIVERY)
+    if number is None:
+        raise ArgumentError(f"{_ANNOTATIONS}.{PRODUCER_NUMBER} is missing: the link is one of an idempotent producer.")
+    return ProducerMark(
+        producer.producer_id if producer_id is None else producer_id, producer.epoch if epoch is None else epoch, number
+    )

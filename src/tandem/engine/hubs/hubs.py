@@ -8,8 +8,8 @@ from tandem.engine.hubs.description import OPERATIONS_HUB, EventHubDescription
 from tandem.engine.hubs.hub import EventHub
 from tandem.engine.hubs.partition import Partition
 from tandem.engine.hubs.record import EventRecord
+from tandem.engine.tier_checks import check_hub
 from tandem.errors import EntityAlreadyExists, NotFound, QuotaExceeded
-from tandem.limits import MAX_HUBS
 
 if TYPE_CHECKING:
     from tandem.engine.namespace import Namespace
@@ -110,8 +110,14 @@ class EventHubs:
             raise EntityAlreadyExists(
                 f"SubCode=40900. Conflict. The messaging entity '{description.name}' exists already."
             )
-        if len(self._by_number) >= MAX_HUBS and description.name != OPERATIONS_HUB:
-            raise QuotaExceeded(f"The namespace has {len(self._by_number)} event hubs; at most {MAX_HUBS} are allowed.")
+        limits = namespace.limits
+        check_hub(limits, description)
+        # The hub of the broker itself counts for nobody.
+        count = len(self._by_number) - (OPERATIONS_HUB in self._by_name)
+        if count >= limits.max_hubs and description.name != OPERATIONS_HUB:
+            raise QuotaExceeded(
+                f"The namespace has {count} event hubs; its tier {limits.name} allows {limits.max_hubs}."
+            )
         # The time makes numbers that are new even if everything that was known of the old ones is gone.
         number = max(self._last_number + 1, namespace.now_ms)
         hub = EventHub(namespace, number, description, namespace.now_ms)
@@ -120,6 +126,7 @@ class EventHubs:
         return hub
 
     def update(self, hub: EventHub, description: EventHubDescription) -> None:
+        check_hub(self._namespace.limits, description, hub.description)
         rules = description.authorization_rules
         hub.update(description)
         if rules is not None:

@@ -1,29 +1,57 @@
-"""Idempotent producers: a partition remembers what each sent last, so that a send that is repeated is stored once."""
+"""Idempotent producers: a partition remembers what each sent last, so that a transfer that is repeated is stored once.
+
+A producer numbers its events, and 0 says that it has sent none. It has one transfer under way at a time, so only its
+last one can be in doubt: that one may come again, unchanged, and is acknowledged without being stored. Any other event
+with an old number is refused. Acknowledging it would lose it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from tandem.engine.hubs.record import ProducerMark
-from tandem.errors import OutOfOrderSequence, ProducerEpochStolen
+from tandem.errors import ArgumentError, ArgumentOutOfRange, OutOfOrderSequence, ProducerEpochStolen, Scope
 from tandem.limits import MAX_PRODUCERS_PER_PARTITION
 
-__all__ = ["NO_SEQUENCE_NUMBER", "Producers"]
+__all__ = ["NO_SEQUENCE_NUMBER", "PRODUCER_EPOCH", "PRODUCER_ID", "PRODUCER_NUMBER", "Producers", "read_number"]
+
+# The state of a producer, in the properties of an attach and in the annotations of a transfer.
+PRODUCER_ID: Final = "com.microsoft:producer-id"
+PRODUCER_EPOCH: Final = "com.microsoft:producer-epoch"
+PRODUCER_NUMBER: Final = "com.microsoft:producer-sequence-number"
+
+_MOST: Final = {PRODUCER_ID: 0x7FFF_FFFF_FFFF_FFFF, PRODUCER_EPOCH: 0x7FFF, PRODUCER_NUMBER: 0x7FFF_FFFF}
 
 # Numbers of a producer are 32 bits wide, without the negative ones, and start again at zero.
 _NUMBERS: Final = 1 << 31
 
-# What stands for the number of a producer that has sent nothing.
-NO_SEQUENCE_NUMBER: Final = -1
+# Stands for the number of a producer that has sent nothing: its first event has the number 1. As the service does it.
+NO_SEQUENCE_NUMBER: Final = 0
+
+
+def read_number(fields: Mapping[object, object], name: str, place: str, scope: Scope) -> int | None:
+    """Return a part of a producer's state, None if it is missing. Raise if it is not a number in its range."""
+    value = fields.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ArgumentError(f"{place}.{name} must be a number, got {value!r:.80}", scope)
+    if not 0 <= value <= _MOST[name]:
+        raise ArgumentOutOfRange(
+            "Invalid range for idempotent producer state. Producer Id, Epoch, and Sequence Number must be zero or "
+            f"positive. {place}.{name} is {int(value)}; allowed are 0 to {_MOST[name]}.",
+            scope,
+        )
+    return int(value)
 
 
 class Producers:
-    """What the producers of one partition sent last. The one that has been silent longest is forgotten first."""
+    """The producers of one partition, and what each sent last. The one that is silent longest is forgotten first."""
 
     __slots__ = ("_last",)
 
     def __init__(self) -> None:
-        # The mark of a producer holds the number of the last event that it sent.
         self._last: dict[int, ProducerMark] = {}
 
     def restore(self, mark: ProducerMark) -> None:
@@ -33,57 +61,65 @@ class Producers:
             del self._last[next(iter(self._last))]
 
     def open(self, producer_id: int, epoch: int, last_number: int | None) -> ProducerMark:
-        """A producer says which epoch it has, and perhaps which number it sent last. Answered is where it goes on.
+        """Attach a producer with its epoch and, if it knows, the number it sent last. Return where it goes on.
 
-        Who has not seen the acknowledgement of its last events goes on before them: they are recognised when they come
-        again. An SDK that was told of them here would send them again under new numbers.
+        A producer that has not seen the acknowledgement of its last transfer goes on before it: that transfer is
+        recognised when it comes again. An SDK that was told of it here would send it again under new numbers.
         """
         known = self._last.get(producer_id)
         if known is not None and epoch < known.epoch:
             raise ProducerEpochStolen(
                 f"The producer {producer_id} has epoch {known.epoch} already; a link with epoch {epoch} is older. "
-                "Open it with a higher epoch."
+                f"Open it with a higher epoch. Received:{epoch} Current:{known.epoch}."
             )
-        number = known.sequence_number if known is not None else NO_SEQUENCE_NUMBER
-        if last_number is None:
+        if known is None or (epoch > known.epoch and last_number is not None):
+            mark = ProducerMark(producer_id, epoch, NO_SEQUENCE_NUMBER if last_number is None else last_number)
+            self.restore(mark)
+            return mark
+        number = known.sequence_number
+        self.restore(ProducerMark(producer_id, epoch, number, known.count, known.checksum))
+        if last_number is None or _distance(last_number, number) >= _NUMBERS // 2:
             last_number = number
-        elif known is None or epoch > known.epoch:
-            number = last_number
-        elif _distance(last_number, number) >= _NUMBERS // 2:
-            last_number = number
-        self.restore(ProducerMark(producer_id, epoch, number))
         return ProducerMark(producer_id, epoch, last_number)
 
-    def admit(self, mark: ProducerMark, count: int) -> bool:
-        """Whether events with these numbers are new. False if they were stored before; raises if some are missing."""
+    def admit(self, mark: ProducerMark, count: int, checksum: int) -> ProducerMark | None:
+        """Decide about a transfer of `count` events, of which the first has the number in `mark`.
+
+        Return where the producer stands behind a new one, None for the last one repeated. Raise for any other.
+        """
+        first = mark.sequence_number
         known = self._last.get(mark.producer_id)
         if known is None:
-            known = ProducerMark(mark.producer_id, mark.epoch, NO_SEQUENCE_NUMBER)
-            if mark.sequence_number != 0:
-                # Forgotten, or never opened: it says itself where it stands.
-                known.sequence_number = (mark.sequence_number - 1) % _NUMBERS
+            # Forgotten, or never opened: it says itself where it stands.
+            known = ProducerMark(mark.producer_id, mark.epoch, (first - 1) % _NUMBERS)
         if mark.epoch < known.epoch:
             raise ProducerEpochStolen(
                 f"The producer {mark.producer_id} has epoch {known.epoch} already; events with epoch {mark.epoch} are "
-                "of an older one, which has been replaced."
+                f"of an older one, which has been replaced. Received:{mark.epoch} Current:{known.epoch}."
             )
+        last = (first + count - 1) % _NUMBERS
+        if last == known.sequence_number and count == known.count and checksum == known.checksum:
+            return None
         expected = (known.sequence_number + 1) % _NUMBERS
-        if mark.sequence_number != expected:
-            behind = _distance(mark.sequence_number, expected)
-            if behind < _NUMBERS // 2 and behind >= count:
-                return False
-            raise OutOfOrderSequence(
-                f"The producer {mark.producer_id} sent an event with the number {mark.sequence_number}; expected is "
-                f"{expected}. Numbers rise by one with each event."
-            )
-        last = (mark.sequence_number + count - 1) % _NUMBERS
-        self.restore(ProducerMark(mark.producer_id, mark.epoch, last))
-        return True
+        if first != expected:
+            raise _out_of_order(mark.producer_id, first, expected)
+        admitted = ProducerMark(mark.producer_id, mark.epoch, last, count, checksum)
+        self.restore(admitted)
+        return admitted
 
-    def last_of(self, producer_id: int) -> ProducerMark | None:
-        return self._last.get(producer_id)
+
+def _out_of_order(producer_id: int, first: int, expected: int) -> OutOfOrderSequence:
+    if _distance(first, expected) < _NUMBERS // 2:
+        return OutOfOrderSequence(
+            f"The producer {producer_id} sent an old sequence number, {first}; expected is {expected}. Only its last "
+            "transfer may be sent again, with the same events. Go on from the number that is expected."
+        )
+    return OutOfOrderSequence(
+        f"The producer {producer_id} sent an event with the number {first}; expected is {expected}. Numbers rise by "
+        "one with each event."
+    )
 
 
 def _distance(earlier: int, later: int) -> int:
-    """How many numbers lie between two, counted upwards. Half of all numbers and more: it is the other way round."""
+    """Count upwards from one number to another. From half of all numbers on, it is the other way round."""
     return (later - earlier) % _NUMBERS

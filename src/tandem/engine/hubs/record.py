@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+from zlib import crc32
+
 from tandem.amqp.batch import partition_key, split_batch
 from tandem.amqp.message import Message
-from tandem.amqp.sections import MESSAGE_ANNOTATIONS
-from tandem.engine.hubs.event import EVENT_ANNOTATIONS, Event
+from tandem.amqp.sections import DELIVERY_ANNOTATIONS, MESSAGE_ANNOTATIONS, NO_ENTRIES, Entries, Sections
+from tandem.engine.hubs.event import EVENT_ANNOTATIONS, RUNTIME_METRICS, Event
+from tandem.errors import DecodeError
 
-__all__ = ["EventRecord", "ProducerMark"]
+__all__ = ["EventRecord", "ProducerMark", "transfer_checksum"]
 
 
 class ProducerMark:
-    """Where an idempotent producer stands: the number of its last event. A record carries what is so behind it."""
+    """Where an idempotent producer stands: the number of its last event, and the transfer that this event came in.
 
-    __slots__ = ("epoch", "producer_id", "sequence_number")
+    `count` and `checksum` are those of that transfer, 0 if it is not known. A record carries the mark that it leaves.
+    """
 
-    def __init__(self, producer_id: int, epoch: int, sequence_number: int) -> None:
+    __slots__ = ("checksum", "count", "epoch", "producer_id", "sequence_number")
+
+    def __init__(self, producer_id: int, epoch: int, sequence_number: int, count: int = 0, checksum: int = 0) -> None:
         self.producer_id = producer_id
         self.epoch = epoch
         self.sequence_number = sequence_number
+        self.count = count
+        self.checksum = checksum
+
+
+def transfer_checksum(payload: bytes | memoryview) -> int:
+    """Return what tells the transfer that is sent again from another one with the same numbers."""
+    return crc32(payload)
 
 
 class EventRecord:
@@ -94,8 +107,17 @@ class EventRecord:
                         self.publisher,
                         sections.entries(MESSAGE_ANNOTATIONS, EVENT_ANNOTATIONS),
                         sections.bare(),
+                        _delivery_annotations(sections),
                     )
                 )
                 number += 1
             self._events = events
         return events
+
+
+def _delivery_annotations(sections: Sections) -> Entries:
+    try:
+        return sections.entries(DELIVERY_ANNOTATIONS, RUNTIME_METRICS)
+    except DecodeError:
+        # A hub refuses them when they are sent; a version that ignored them has stored such events.
+        return NO_ENTRIES

@@ -14,7 +14,7 @@ import uuid
 from typing import Final
 
 from tandem.amqp.message import BodyKind, Message, Properties
-from tandem.amqp.sections import DATA, MESSAGE_ANNOTATIONS, Entries
+from tandem.amqp.sections import DATA, MESSAGE_ANNOTATIONS, Entries, data_start
 from tandem.amqp.types import Array, Decimal32, Decimal64, Decimal128, Described
 from tandem.engine.hubs.event import Event
 from tandem.errors import DecodeError, TandemError
@@ -49,6 +49,8 @@ class Rows:
         "annotation_counts",
         "annotations",
         "bodies",
+        "delivery_annotation_counts",
+        "delivery_annotations",
         "first_sequence_number",
         "footers",
         "heads",
@@ -70,6 +72,8 @@ class Rows:
         self.system_properties = Pairs()
         self.annotations: list[bytes] = []
         self.annotation_counts: list[int] = []
+        self.delivery_annotations: list[bytes] = []
+        self.delivery_annotation_counts: list[int] = []
         self.heads: list[bytes] = []
         self.footers: list[bytes | None] = []
         # About what the columns take.
@@ -96,6 +100,8 @@ class Rows:
         annotations = event.annotations
         self.annotations.append(annotations.encoded)
         self.annotation_counts.append(annotations.count)
+        self.delivery_annotations.append(event.delivery_annotations.encoded)
+        self.delivery_annotation_counts.append(event.delivery_annotations.count)
         body_at = _only_data(bare)
         if body_at:
             # As most senders write it: one data section, and nothing else.
@@ -114,7 +120,7 @@ class Rows:
         bare = sections.payload
         spans = sections.body_spans
         if sections.body_code == DATA and len(spans) == 3:
-            body_at = spans[1] + (2 if bare[spans[1]] == 0xA0 else 5)
+            body_at = data_start(bare, spans[1])
             self.heads.append(bare[:body_at])
             self.bodies.append(bare[body_at : spans[2]])
             self.footers.append(bare[spans[2] :])

@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 from urllib.parse import quote
 
-from tandem.addresses import parse_address
+from tandem.addresses import parse_address, scheme_of
 from tandem.auth import AuthorizationRule
 from tandem.auth.keys import right_names
 from tandem.durations import date_text, iso_duration, read_duration_ms
+from tandem.engine.description import QueueDescription
 from tandem.engine.queue import Queue
 from tandem.engine.subscription import Subscription
 from tandem.engine.topic import Topic
@@ -37,11 +38,22 @@ __all__ = [
     "read_subscription",
     "read_text",
     "read_topic",
+    "with_chosen_size",
 ]
 
 SERVICE_BUS: Final = "http://schemas.microsoft.com/netservices/2010/10/servicebus/connect"
 INSTANCE: Final = "http://www.w3.org/2001/XMLSchema-instance"
 _COUNTS: Final = "http://schemas.microsoft.com/netservices/2011/06/servicebus"
+
+# In the order in which clients write them, and expect them back.
+_ACCESS_RIGHTS: Final = ("Manage", "Send", "Listen")
+
+# The api-versions that brought an element. Clients of older ones read by position.
+_MESSAGE_SIZE_VERSION: Final = "2021-05"
+_FILTER_COUNT_VERSION: Final = "2024-05"
+
+# The scheme of a target that was written as a bare name, or set by another way than Atom: every SDK can read it.
+_DEFAULT_SCHEME: Final = "https"
 
 Fields = dict[str, object]
 
@@ -53,7 +65,7 @@ def read_text(text: str, _field: str) -> object:
 
 
 def _read_address(text: str, field: str) -> object:
-    """A name, or the whole URI of an entity of this namespace."""
+    """Return the name of an entity of this namespace from its name or its URI."""
     address = parse_address(text)
     if not address.path:
         raise ArgumentError(f"{field} is {text!r:.80}, which names no entity")
@@ -77,6 +89,7 @@ _SENT_TO: Final[Mapping[str, tuple[str, Read]]] = {
     "RequiresDuplicateDetection": ("requires_duplicate_detection", read_boolean),
     "DuplicateDetectionHistoryTimeWindow": ("duplicate_detection_history_time_window_ms", read_duration_ms),
     "EnablePartitioning": ("enable_partitioning", read_boolean),
+    "EnableExpress": ("enable_express", read_boolean),
     "MaxMessageSizeInKilobytes": ("max_message_size_in_kilobytes", read_number),
 }
 _RECEIVED_FROM: Final[Mapping[str, tuple[str, Read]]] = {
@@ -87,6 +100,7 @@ _RECEIVED_FROM: Final[Mapping[str, tuple[str, Read]]] = {
     "ForwardTo": ("forward_to", _read_address),
     "ForwardDeadLetteredMessagesTo": ("forward_dead_lettered_messages_to", _read_address),
 }
+_FORWARDED: Final = {"ForwardTo": "forward_to", "ForwardDeadLetteredMessagesTo": "forward_dead_lettered_messages_to"}
 _QUEUE: Final = {**_SHARED, **_SENT_TO, **_RECEIVED_FROM}
 _TOPIC: Final = {**_SHARED, **_SENT_TO, "SupportOrdering": ("support_ordering", read_boolean)}
 _SUBSCRIPTION: Final = {
@@ -123,8 +137,9 @@ def _duration_range(match: re.Match[str]) -> str:
 
 
 def read_queue(description: Element) -> Fields:
-    """The properties that were sent; those left out are the defaults."""
-    return {**read_properties(description, _QUEUE), **read_authorization(description)}
+    """Return the properties that were sent; those left out are the defaults."""
+    schemes = _read_forward_schemes(description)
+    return {**read_properties(description, _QUEUE), **schemes, **read_authorization(description)}
 
 
 def read_topic(description: Element) -> Fields:
@@ -132,7 +147,24 @@ def read_topic(description: Element) -> Fields:
 
 
 def read_subscription(description: Element) -> Fields:
-    return read_properties(description, _SUBSCRIPTION)
+    return {**read_properties(description, _SUBSCRIPTION), **_read_forward_schemes(description)}
+
+
+def with_chosen_size(fields: Fields, current: QueueDescription) -> Fields:
+    """Return the fields of an update. Clients send back what they got: the size of all partitions together."""
+    if fields.get("max_size_in_megabytes") != current.total_size_in_megabytes:
+        return fields
+    return {**fields, "max_size_in_megabytes": current.max_size_in_megabytes}
+
+
+def _read_forward_schemes(description: Element) -> Fields:
+    """Return the schemes of the URIs that were sent as targets of forwarding."""
+    schemes: Fields = {}
+    for name, field in _FORWARDED.items():
+        scheme = scheme_of(description.text_of(name) or "")
+        if scheme is not None:
+            schemes[f"{field}_scheme"] = scheme
+    return schemes
 
 
 def read_properties(description: Element, known: Mapping[str, tuple[str, Read]]) -> Fields:
@@ -170,22 +202,22 @@ def read_authorization(description: Element) -> Fields:
 # --- writing --------------------------------------------------------------------------------------------------------
 
 
-def entity_xml(entity: Queue, host: str, is_new: bool = False) -> str:
-    """The description of whatever it is. Right after its creation the service tells no counts."""
+def entity_xml(entity: Queue, host: str, version: str, is_new: bool = False) -> str:
+    """Return the description of an entity for an api-version. Right after its creation there are no counts."""
     attributes = {"xmlns": SERVICE_BUS, "xmlns:i": INSTANCE}
     if isinstance(entity, Subscription):
         return element("SubscriptionDescription", _subscription(entity, host), attributes)
     if isinstance(entity, Topic):
-        return element("TopicDescription", _topic(entity, is_new), attributes)
-    return element("QueueDescription", _queue(entity, host, is_new), attributes)
+        return element("TopicDescription", _topic(entity, version, is_new), attributes)
+    return element("QueueDescription", _queue(entity, host, version, is_new), attributes)
 
 
-def _queue(queue: Queue, host: str, is_new: bool) -> str:
+def _queue(queue: Queue, host: str, version: str, is_new: bool) -> str:
     one = queue.description
     return "".join(
         (
             element("LockDuration", iso_duration(one.lock_duration_ms)),
-            element("MaxSizeInMegabytes", str(one.max_size_in_megabytes)),
+            element("MaxSizeInMegabytes", str(one.total_size_in_megabytes)),
             element("RequiresDuplicateDetection", _boolean(one.requires_duplicate_detection)),
             element("RequiresSession", _boolean(one.requires_session)),
             element("DefaultMessageTimeToLive", iso_duration(one.default_message_time_to_live_ms)),
@@ -206,23 +238,21 @@ def _queue(queue: Queue, host: str, is_new: bool) -> str:
             element("AutoDeleteOnIdle", iso_duration(one.auto_delete_on_idle_ms)),
             element("EnablePartitioning", _boolean(one.enable_partitioning)),
             element("EntityAvailabilityStatus", "Available"),
-            element("EnableExpress", "false"),
-            _address("ForwardTo", one.forward_to, host),
+            element("EnableExpress", _boolean(one.enable_express)),
+            _address("ForwardTo", one.forward_to, one.forward_to_scheme, host),
             optional_text("UserMetadata", one.user_metadata),
-            _address("ForwardDeadLetteredMessagesTo", one.forward_dead_lettered_messages_to, host),
-            element("MaxMessageSizeInKilobytes", str(one.max_message_size_in_kilobytes)),
+            _dead_letter_address(one, host),
+            _max_message_size(one, version),
         )
     )
 
 
-def _topic(topic: Topic, is_new: bool) -> str:
+def _topic(topic: Topic, version: str, is_new: bool) -> str:
     one = topic.topic_description
-    rules = [rule for subscription in topic.subscriptions.values() for rule in subscription.rules.values()]
-    correlation_count = sum(isinstance(rule.filter, CorrelationFilter) for rule in rules)
     return "".join(
         (
             element("DefaultMessageTimeToLive", iso_duration(one.default_message_time_to_live_ms)),
-            element("MaxSizeInMegabytes", str(one.max_size_in_megabytes)),
+            element("MaxSizeInMegabytes", str(one.total_size_in_megabytes)),
             element("RequiresDuplicateDetection", _boolean(one.requires_duplicate_detection)),
             element(
                 "DuplicateDetectionHistoryTimeWindow", iso_duration(one.duplicate_detection_history_time_window_ms)
@@ -234,18 +264,15 @@ def _topic(topic: Topic, is_new: bool) -> str:
             _authorization_rules(topic),
             element("Status", one.status.value),
             _times(topic, is_new),
-            element("SupportOrdering", _boolean(one.support_ordering)),
-            "" if is_new else _count_details(topic),
-            element("SubscriptionCount", str(len(topic.subscriptions))),
-            element("SqlFilterCount", str(len(rules) - correlation_count)),
-            element("CorrelationFilterCount", str(correlation_count)),
+            element("SupportOrdering", _boolean(one.support_ordering and not one.enable_partitioning)),
+            "" if is_new else _count_details(topic) + _topic_counts(topic, version),
             element("AutoDeleteOnIdle", iso_duration(one.auto_delete_on_idle_ms)),
             element("EnablePartitioning", _boolean(one.enable_partitioning)),
             element("EntityAvailabilityStatus", "Available"),
             element("EnableSubscriptionPartitioning", "false"),
-            element("EnableExpress", "false"),
+            element("EnableExpress", _boolean(one.enable_express)),
             optional_text("UserMetadata", one.user_metadata),
-            element("MaxMessageSizeInKilobytes", str(one.max_message_size_in_kilobytes)),
+            _max_message_size(one, version),
         )
     )
 
@@ -266,15 +293,31 @@ def _subscription(subscription: Subscription, host: str) -> str:
             element("MaxDeliveryCount", str(one.max_delivery_count)),
             element("EnableBatchedOperations", _boolean(one.enable_batched_operations)),
             element("Status", one.status.value),
-            _address("ForwardTo", one.forward_to, host),
+            _address("ForwardTo", one.forward_to, one.forward_to_scheme, host),
             _times(subscription, False),
             _count_details(subscription),
-            _address("ForwardDeadLetteredMessagesTo", one.forward_dead_lettered_messages_to, host),
+            _dead_letter_address(one, host),
             element("AutoDeleteOnIdle", iso_duration(one.auto_delete_on_idle_ms)),
             element("EntityAvailabilityStatus", "Available"),
             optional_text("UserMetadata", one.user_metadata),
         )
     )
+
+
+def _topic_counts(topic: Topic, version: str) -> str:
+    counts = element("SubscriptionCount", str(len(topic.subscriptions)))
+    if version < _FILTER_COUNT_VERSION:
+        return counts
+    rules = [rule for subscription in topic.subscriptions.values() for rule in subscription.rules.values()]
+    correlation_count = sum(isinstance(rule.filter, CorrelationFilter) for rule in rules)
+    counts += element("SqlFilterCount", str(len(rules) - correlation_count))
+    return counts + element("CorrelationFilterCount", str(correlation_count))
+
+
+def _max_message_size(description: QueueDescription, version: str) -> str:
+    if version < _MESSAGE_SIZE_VERSION:
+        return ""
+    return element("MaxMessageSizeInKilobytes", str(description.max_message_size_in_kilobytes))
 
 
 def _boolean(flag: bool) -> str:
@@ -286,8 +329,22 @@ def optional_text(name: str, text: str | None) -> str:
     return "" if text is None else element(name, escaped(text))
 
 
-def _address(name: str, path: str | None, host: str) -> str:
-    return "" if path is None else element(name, escaped(f"sb://{host}/{quote(path)}"))
+def _address(name: str, path: str | None, scheme: str | None, host: str) -> str:
+    """Return the URI of a target with the scheme in which it was written.
+
+    The service answers with the URI that was sent, and the SDKs count on it: those of Go, JavaScript and Python write
+    `sb`, that of Java writes `https` and cannot read `sb`.
+    """
+    return "" if path is None else element(name, escaped(f"{scheme or _DEFAULT_SCHEME}://{host}/{quote(path)}"))
+
+
+def _dead_letter_address(description: QueueDescription, host: str) -> str:
+    return _address(
+        "ForwardDeadLetteredMessagesTo",
+        description.forward_dead_lettered_messages_to,
+        description.forward_dead_lettered_messages_to_scheme,
+        host,
+    )
 
 
 def _times(queue: Queue, is_new: bool) -> str:
@@ -324,7 +381,7 @@ def authorization_rules_xml(rules: Iterable[AuthorizationRule], created_at_ms: i
 
 
 def _authorization_rule(rule: AuthorizationRule, created_at_ms: int, updated_at_ms: int) -> str:
-    rights = "".join(element("AccessRights", name) for name in reversed(right_names(rule.rights)))
+    rights = "".join(element("AccessRights", name) for name in _ACCESS_RIGHTS if name in right_names(rule.rights))
     return element(
         "AuthorizationRule",
         element("ClaimType", "SharedAccessKey")

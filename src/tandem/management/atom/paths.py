@@ -1,11 +1,13 @@
 """What the URL of a management request names.
 
     /$Resources/queues, .../topics, .../eventhubs   lists of the namespace
+    /                                               every queue, topic and event hub of the namespace
     /$namespaceinfo                                 the namespace itself
     /orders, /a/b                                   a queue, a topic or an event hub; names hold slashes, encoded or not
     /t/subscriptions, /t/subscriptions/s            of a topic
     /t/subscriptions/s/rules, .../rules/r           of a subscription
     /h/consumergroups, /h/consumergroups/g          of an event hub
+    /orders/$deadletterqueue                        a part of an entity, which has no description of its own
 
 The part after a topic or a hub is found from the right; the words between the names may be in any case.
 """
@@ -15,7 +17,9 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
+
+from tandem.addresses import SubQueue, parse_address, split_subscription
 
 __all__ = ["Noun", "Path", "parse_path"]
 
@@ -34,6 +38,8 @@ class Noun(enum.Enum):
     SUBSCRIPTION = "Subscription"
     RULE = "Rule"
     CONSUMER_GROUP = "ConsumerGroup"
+    SUB_QUEUE = "SubQueue"
+    EVERYTHING = "Publicly Listed Services"
     NOTHING = ""
 
 
@@ -59,7 +65,11 @@ _LISTS: Final = {"queues": Noun.QUEUES, "topics": Noun.TOPICS, "eventhubs": Noun
 def parse_path(raw_path: str) -> Path:
     # Split first: an encoded slash belongs to a name.
     segments = [unquote(segment) for segment in raw_path.split("/") if segment]
+    if not segments:
+        return Path(Noun.EVERYTHING)
     folded = [segment.lower() for segment in segments]
+    if folded[-1] == SubQueue.DEAD_LETTER.value:
+        return _sub_queue(segments)
     if len(folded) == 2 and folded[0] == "$resources" and folded[1] in _LISTS:
         return Path(_LISTS[folded[1]])
     if folded == ["$namespaceinfo"]:
@@ -80,3 +90,13 @@ def parse_path(raw_path: str) -> Path:
     if segments and not any(segment.startswith("$") for segment in segments):
         return Path(Noun.ENTITY, "/".join(segments))
     return Path(Noun.NOTHING)
+
+
+def _sub_queue(segments: list[str]) -> Path:
+    address = parse_address(quote("/".join(segments)))
+    subscription = split_subscription(address.entity)
+    if not address.path or any(segment.startswith("$") for segment in address.path.split("/")):
+        return Path(Noun.NOTHING)
+    if subscription is None:
+        return Path(Noun.SUB_QUEUE, address.path)
+    return Path(Noun.SUB_QUEUE, *subscription)

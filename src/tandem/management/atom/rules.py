@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Final
 
 from tandem.durations import date_text
-from tandem.engine.rule import Rule, correlation_texts, sql_filter
+from tandem.engine.rule import Rule, correlation_texts
 from tandem.errors import ArgumentError
 from tandem.management.atom.descriptions import INSTANCE, SERVICE_BUS
-from tandem.management.atom.values import read_boolean, read_number
 from tandem.management.atom.xml import Element, element, escaped
 from tandem.rules import CorrelationFilter, FalseFilter, Filter, SqlAction, SqlFilter, TrueFilter
-from tandem.rules.values import MAX_DATETIME_TICKS, MAX_INT64, MIN_INT64, DateTime, TimeSpan, rule_value
+from tandem.rules.values import DateTime, TimeSpan, Written, rule_value
+from tandem.rules.written import read_written
 
 __all__ = ["read_rule_xml", "rule_xml"]
 
@@ -27,12 +25,6 @@ _COMPATIBILITY_LEVEL: Final = "20"
 
 _MAX_INT: Final = 2**31 - 1
 _TICKS_PER_SECOND: Final = 10_000_000
-
-# Days and what is smaller, each in few enough digits to be read at once.
-_TIME_SPAN: Final = re.compile(
-    r"(-)?P(?=[0-9T])(?:([0-9]{1,12})D)?"
-    r"(?:T(?=[0-9])(?:([0-9]{1,12})H)?(?:([0-9]{1,12})M)?(?:([0-9]{1,12})(?:\.([0-9]{1,12}))?S)?)?"
-)
 
 # The elements of a correlation filter, in their order.
 _CORRELATION: Final = {
@@ -68,7 +60,7 @@ def _read_filter(condition: Element) -> Filter:
     if kind == "FalseFilter":
         return FalseFilter()
     if kind == "SqlFilter":
-        return sql_filter(_expression(condition, "Filter"), _read_pairs(condition, "Parameters"))
+        return SqlFilter(_expression(condition, "Filter"), _read_pairs(condition, "Parameters"))
     if kind == "CorrelationFilter":
         texts = {field: _text(condition, name) for name, field in _CORRELATION.items()}
         return CorrelationFilter(**texts, properties=_read_pairs(condition, "Properties"))
@@ -86,14 +78,15 @@ def _read_action(action: Element) -> SqlAction | None:
 
 
 def _expression(parent: Element, what: str) -> str:
-    text = parent.text_of("SqlExpression")
-    if text is None:
+    """Return the text as it was written: blanks at its ends are part of it."""
+    child = parent.find("SqlExpression")
+    if child is None or not child.text.strip():
         raise ArgumentError(f"{what} has no SqlExpression")
-    return text
+    return child.text
 
 
 def _text(parent: Element, name: str) -> str | None:
-    """Blanks are part of what is compared."""
+    """Return a text that is compared, blanks included; None if it is missing or empty."""
     child = parent.find(name)
     return None if child is None or child.is_nil else child.text or None
 
@@ -112,69 +105,7 @@ def _read_pairs(parent: Element, name: str) -> dict[str, object]:
 
 
 def _read_value(field: str, value: Element) -> object:
-    text = value.text
-    kind = value.type
-    if value.is_nil:
-        return None
-    if kind in {"", "string", "anyURI"}:
-        return text
-    if kind in {"int", "long", "short", "byte", "unsignedInt", "unsignedShort", "unsignedByte"}:
-        return _read_integer(text.strip(), field)
-    if kind == "boolean":
-        return read_boolean(text.strip(), field)
-    if kind in {"double", "float"}:
-        return _read_double(text.strip(), field)
-    if kind == "dateTime":
-        return _read_date(text.strip(), field)
-    if kind == "duration":
-        return _read_time_span(text.strip(), field)
-    raise ArgumentError(
-        f"{field} has the type {kind!r:.80}; it must be string, int, long, boolean, double, dateTime or duration"
-    )
-
-
-def _read_integer(text: str, field: str) -> int:
-    number = read_number(text, field)
-    if not MIN_INT64 <= number <= MAX_INT64:
-        raise ArgumentError(f"{field} is {text}; it must be from {MIN_INT64} to {MAX_INT64}")
-    return number
-
-
-def _read_time_span(text: str, field: str) -> TimeSpan:
-    """To the tick: what rules compare must not change on its way through a client. Longer than .NET can say is as
-    long as .NET can say."""
-    match = _TIME_SPAN.fullmatch(text)
-    if match is None:
-        raise ArgumentError(f"{field} is {text!r:.80}; it must be a duration such as PT1M or P7D")
-    sign, *parts, fraction = match.groups(default="0")
-    days, hours, minutes, seconds = [int(part) for part in parts]
-    ticks = (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * _TICKS_PER_SECOND + int(fraction.ljust(7, "0")[:7])
-    return TimeSpan(max(-ticks, MIN_INT64) if sign == "-" else min(ticks, MAX_INT64))
-
-
-def _read_double(text: str, field: str) -> float:
-    special = {"INF": math.inf, "-INF": -math.inf, "NaN": math.nan}
-    try:
-        return special[text] if text in special else float(text)
-    except ValueError:
-        raise ArgumentError(f"{field} is {text!r:.80}; it must be a number") from None
-
-
-def _read_date(text: str, field: str) -> DateTime:
-    # .NET writes seven digits of a second, Python reads six.
-    whole, point, rest = text.partition(".")
-    if point:
-        digits = len(rest) - len(rest.lstrip("0123456789"))
-        text = f"{whole}.{rest[: min(digits, 6)]}{rest[digits:]}"
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ArgumentError(f"{field} is {text!r:.80}; it must be a date such as 2026-01-31T12:00:00Z") from None
-    value = rule_value(moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC))
-    assert isinstance(value, DateTime)
-    if not 0 <= value.ticks <= MAX_DATETIME_TICKS:
-        raise ArgumentError(f"{field} is {text!r:.80}; it must be within the years 1 to 9999, in UTC")
-    return value
+    return None if value.is_nil else read_written(value.type, value.text, field)
 
 
 # --- writing --------------------------------------------------------------------------------------------------------
@@ -220,7 +151,7 @@ def _sql(expression: str, parameters: Mapping[str, object]) -> str:
 
 def _pairs(values: Mapping[str, object]) -> str:
     return "".join(
-        element("KeyValueOfstringanyType", element("Key", escaped(name)) + _value(rule_value(value)))
+        element("KeyValueOfstringanyType", element("Key", escaped(name)) + _value(value))
         for name, value in values.items()
     )
 
@@ -228,7 +159,7 @@ def _pairs(values: Mapping[str, object]) -> str:
 def _value(value: object) -> str:
     if value is None:
         return element("Value", "", {"i:nil": "true"})
-    kind, text = _typed(value)
+    kind, text = (value.kind, value.text) if isinstance(value, Written) else _typed(rule_value(value))
     namespace = _SERIALIZATION if kind == "duration" else _SCHEMA
     return element("Value", escaped(text), {"i:type": f"d6p1:{kind}", "xmlns:d6p1": namespace})
 

@@ -1,6 +1,7 @@
 """The handlers of the management API: which verb on which URL does what.
 
-    GET     an entry, or a page of a list; of what does not exist, an empty list with status 200, as the service does
+    GET     an entry, or a page of a list; a queue, topic or event hub that does not exist is an empty list with status
+            200, and a missing part of one that exists is 404: both as in the service
     PUT     create (201); with `If-Match: *` replace the description (200)
     DELETE  with all it holds (200)
 
@@ -29,13 +30,14 @@ from tandem.engine.subscription import Subscription
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic import Topic
 from tandem.engine.topic_description import TopicDescription
-from tandem.errors import ArgumentError, NotFound, ProtocolError
+from tandem.errors import ArgumentError, EntityAlreadyExists, NotFound, ProtocolError
 from tandem.management.atom.descriptions import (
     entity_xml,
     in_elements,
     read_queue,
     read_subscription,
     read_topic,
+    with_chosen_size,
 )
 from tandem.management.atom.documents import (
     ENTRY_TYPE,
@@ -64,16 +66,19 @@ logger = logging.getLogger(__name__)
 Fields = dict[str, object]
 
 _NOT_HOSTED: Final = "No service is hosted at the specified address."
-_NO_OPERATION: Final = (
-    "SubCode=40400. Not Found. The Operation doesn't exist. To know more visit https://aka.ms/sbResourceMgrExceptions."
-)
+_VISIT: Final = "To know more visit https://aka.ms/sbResourceMgrExceptions."
+_NO_OPERATION: Final = f"SubCode=40400. Not Found. The Operation doesn't exist. {_VISIT}"
 _CONFLICT: Final = (
     "SubCode=40900. Conflict. You're requesting an operation that isn't allowed in the resource's current state. "
-    "To know more visit https://aka.ms/sbResourceMgrExceptions."
+    f"{_VISIT}"
 )
+_CONFLICT_PREFIX: Final = "SubCode=40900. Conflict. "
 _HUB: Final = "EventHubDescription"
+# What a request without an api-version asks for.
+_NEWEST_VERSION: Final = "2024-05"
 _MAX_SKIP: Final = 10**9 - 1
 _LISTS: Final = {
+    Noun.EVERYTHING,
     Noun.QUEUES,
     Noun.TOPICS,
     Noun.EVENT_HUBS,
@@ -113,6 +118,8 @@ class AtomService:
             raise NotFound(_NOT_HOSTED)
         self._gate.admit(request, path.resource, Right.MANAGE)
         self._gate.throttle(request, path.resource)
+        if path.noun is Noun.SUB_QUEUE:
+            return await self._refuse_verb(request, path)
         allowed = [hdrs.METH_GET]
         if path.noun in {Noun.ENTITY, Noun.SUBSCRIPTION, Noun.RULE, Noun.CONSUMER_GROUP}:
             allowed += [hdrs.METH_PUT, hdrs.METH_DELETE]
@@ -129,22 +136,27 @@ class AtomService:
         text = error_document(status, self._gate.tracker.text(detail, path.resource))
         return web.Response(body=text.encode(), status=status, headers={hdrs.CONTENT_TYPE: ERROR_TYPE})
 
+    async def _refuse_verb(self, request: web.Request, path: Path) -> web.Response:
+        """Answer for a part of an entity, as the service does: it has no description, and cannot be made or deleted."""
+        if await self._gate.perform(lambda namespace: namespace.find_any(path.resource)) is None:
+            return _answer(nothing_found(self._gate.now_ms()), FEED_TYPE)
+        raise web.HTTPBadRequest(text=f"The specified HTTP verb ({request.method}) is not valid. {_VISIT}")
+
     # --- reading --------------------------------------------------------------------------------------------
 
     async def _get(self, request: web.Request, path: Path) -> web.Response:
         url = _Url(request)
         if path.noun is Noun.NAMESPACE:
-            name = await self._gate.perform(lambda namespace: namespace.name)
-            content = namespace_xml(name, self._created_at_ms)
+            name, limits = await self._gate.perform(lambda namespace: (namespace.name, namespace.limits))
+            content = namespace_xml(name, limits, self._created_at_ms)
             entry = Entry(name, url.text, name, self._created_at_ms, self._created_at_ms, content)
             return _entry_answer(entry, 200)
         if path.noun in _LISTS:
             return await self._list(request, path, url)
-        try:
-            entry = await self._gate.perform(lambda namespace: _find_entry(namespace, path, url))
-        except NotFound:
+        found = await self._gate.perform(lambda namespace: _find_entry(namespace, path, url))
+        if found is None:
             return _answer(nothing_found(self._gate.now_ms()), FEED_TYPE)
-        return _entry_answer(entry, 200)
+        return _entry_answer(found, 200)
 
     async def _list(self, request: web.Request, path: Path, url: _Url) -> web.Response:
         skip = whole_number(request, "$skip", 0, _MAX_SKIP)
@@ -214,13 +226,13 @@ class _Url:
         self.text = f"{request.scheme}://{request.host}{request.raw_path}"
         self._base = f"{request.scheme}://{request.host}"
         self._path = request.rel_url.raw_path
-        self._version = request.query.get("api-version", "2021-05")
+        self.version = request.query.get("api-version", _NEWEST_VERSION)
 
     def of(self, path: str) -> str:
-        return f"{self._base}/{path}?api-version={self._version}"
+        return f"{self._base}/{path}?api-version={self.version}"
 
     def with_page(self, skip: int, top: int) -> str:
-        return f"{self._base}{self._path}?api-version={self._version}&$skip={skip}&$top={top}"
+        return f"{self._base}{self._path}?api-version={self.version}&$skip={skip}&$top={top}"
 
 
 class _RuleOf:
@@ -247,8 +259,8 @@ def _entry_answer(entry: Entry, status: int) -> web.Response:
 def _detail(error: ProtocolError) -> str:
     """In the words that clients know, with what is wrong in ours."""
     description = in_elements(error.description)
-    if error.http_status == 409:
-        return f"{_CONFLICT} {description.removeprefix('SubCode=40900. Conflict. ')}"
+    if error.http_status == 409 and description.startswith(_CONFLICT_PREFIX):
+        return f"{_CONFLICT} {description.removeprefix(_CONFLICT_PREFIX)}"
     if error.http_status == 400 and not description.startswith("SubCode="):
         return f"SubCode=40000. Bad Request. {description}"
     return description
@@ -258,6 +270,9 @@ def _detail(error: ProtocolError) -> str:
 
 
 def _all(namespace: Namespace, path: Path) -> Sequence[Found]:
+    if path.noun is Noun.EVERYTHING:
+        everything: list[Queue | EventHub] = [*namespace.queues, *namespace.topics, *own_hubs(namespace)]
+        return sorted(everything, key=lambda one: one.name.lower())
     if path.noun is Noun.QUEUES:
         return namespace.queues
     if path.noun is Noun.TOPICS:
@@ -284,8 +299,14 @@ def _find(namespace: Namespace, path: Path) -> Found:
     return subscription if path.noun is Noun.SUBSCRIPTION else _RuleOf(subscription, subscription.rule(path.rule))
 
 
-def _find_entry(namespace: Namespace, path: Path, url: _Url) -> Entry:
-    return _entry(_find(namespace, path), namespace, url)
+def _find_entry(namespace: Namespace, path: Path, url: _Url) -> Entry | None:
+    """Return the entry at a path; None if there is no queue, topic or event hub of that name."""
+    if namespace.find(path.entity) is None and namespace.hubs.find(path.entity) is None:
+        return None
+    try:
+        return _entry(_find(namespace, path), namespace, url)
+    except NotFound:
+        raise _missing(namespace, path) from None
 
 
 def _entry(found: Found, namespace: Namespace, url: _Url, *, is_new: bool = False) -> Entry:
@@ -302,7 +323,7 @@ def _entry(found: Found, namespace: Namespace, url: _Url, *, is_new: bool = Fals
     title, author = found.name, namespace.name
     if isinstance(found, Subscription):
         title, author = found.subscription_description.subscription_name, ""
-    content = entity_xml(found, url.host, is_new)
+    content = entity_xml(found, url.host, url.version, is_new)
     return Entry(title, url.of(found.name), author, found.created_at_ms, found.updated_at_ms, content)
 
 
@@ -346,7 +367,7 @@ def _put_entity(namespace: Namespace, name: str, fields: Fields, is_topic: bool,
     entity = namespace.find(name)
     if entity is None or isinstance(entity, Topic) is not is_topic:
         raise NotFound(_NO_OPERATION)
-    fields = {**fields, "name": entity.name}
+    fields = {**with_chosen_size(fields, entity.description), "name": entity.name}
     description = TopicDescription.from_fields(fields) if is_topic else QueueDescription.from_fields(fields)
     namespace.update_queue(entity, description)
     return entity
@@ -357,11 +378,15 @@ def _put_subscription(
 ) -> Queue:
     names: Fields = {"topic_name": path.entity, "name": path.subscription}
     if not is_update:
-        return namespace.create_subscription(SubscriptionDescription.from_fields({**fields, **names}), rules)
+        description = SubscriptionDescription.from_fields({**fields, **names})
+        try:
+            return namespace.create_subscription(description, rules)
+        except EntityAlreadyExists:
+            raise _duplicate(namespace, path) from None
     try:
         subscription = namespace.subscription(path.entity, path.subscription)
     except NotFound:
-        raise _missing(namespace, f"{path.entity}|{path.subscription}") from None
+        raise _missing(namespace, path) from None
     description = subscription.subscription_description
     names = {"topic_name": description.topic_name, "name": description.subscription_name}
     namespace.update_queue(subscription, SubscriptionDescription.from_fields({**fields, **names}))
@@ -371,13 +396,16 @@ def _put_subscription(
 def _put_rule(namespace: Namespace, path: Path, rule: Rule, is_update: bool) -> _RuleOf:
     if not is_update:
         subscription = namespace.subscription(path.entity, path.subscription)
-        subscription.add_rule(rule)
+        try:
+            subscription.add_rule(rule)
+        except EntityAlreadyExists:
+            raise _duplicate(namespace, path) from None
         return _RuleOf(subscription, rule)
     try:
         subscription = namespace.subscription(path.entity, path.subscription)
         old = subscription.rule(path.rule)
     except NotFound:
-        raise _missing(namespace, f"{path.entity}|{path.subscription}|{path.rule}") from None
+        raise _missing(namespace, path) from None
     rule.name = old.name
     subscription.replace_rule(rule)
     return _RuleOf(subscription, rule)
@@ -391,8 +419,19 @@ def _put_consumer_group(namespace: Namespace, path: Path, is_update: bool) -> Co
     return ConsumerGroupOf(hub, hub.consumer_group(path.consumer_group))
 
 
-def _missing(namespace: Namespace, what: str) -> NotFound:
-    return NotFound(f"Entity '{namespace.name}:Topic:{what}' was not found.")
+def _missing(namespace: Namespace, path: Path) -> NotFound:
+    return NotFound(f"Entity '{_qualified(namespace, path)}' was not found. {_VISIT}")
+
+
+def _duplicate(namespace: Namespace, path: Path) -> EntityAlreadyExists:
+    return EntityAlreadyExists(f"The messaging entity '{_qualified(namespace, path)}' already exists. {_VISIT}")
+
+
+def _qualified(namespace: Namespace, path: Path) -> str:
+    """Return the name of a part of a topic or of an event hub as it stands in errors of the service."""
+    kind = "EventHub" if path.consumer_group else "Topic"
+    parts = [part for part in (path.entity, path.subscription, path.rule, path.consumer_group) if part]
+    return f"{namespace.name}:{kind}:{'|'.join(parts)}"
 
 
 def _delete(namespace: Namespace, path: Path) -> None:

@@ -140,9 +140,11 @@ def read_xml(data: bytes) -> Element:
 
 
 def escaped(text: str) -> str:
-    """Text as it stands in XML. What XML cannot write at all becomes the sign for that."""
+    """Return a text as it stands in XML. What XML cannot write at all becomes the sign for that."""
     text = _UNWRITABLE.sub("\ufffd", text)
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
+    # As a character it would be read as the end of a line.
+    return text.replace("\r", "&#13;")
 
 
 def element(name: str, content: str = "", attributes: Mapping[str, str] | None = None) -> str:

@@ -5,6 +5,7 @@ messages        looking at messages by their state
 tasks           purge, resubmit, move, un-defer: each starts a job
 faults          failing on purpose
 health          how the broker is
+namespace       the namespace itself, and its tier
 jobs            work in small steps, its progress and its end
 sessions        sessions, and the state kept beside them
 consumer_groups consumer groups of event hubs

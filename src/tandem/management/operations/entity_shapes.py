@@ -79,6 +79,7 @@ class QueueSettings(Struct, kw_only=True):
     forward_dead_lettered_messages_to: str | None = None
     user_metadata: str | None = None
     max_message_size_in_kilobytes: int = 256
+    enable_express: bool = False
     authorization_rules: list[AuthorizationRuleFields] | UnsetType | None = UNSET
 
 
@@ -176,9 +177,10 @@ class TopicSettings(Struct, kw_only=True):
     status: _Status = "Active"
     auto_delete_on_idle_ms: int | None = None
     enable_partitioning: bool = False
-    support_ordering: bool = False
+    support_ordering: bool = True
     user_metadata: str | None = None
     max_message_size_in_kilobytes: int = 256
+    enable_express: bool = False
     authorization_rules: list[AuthorizationRuleFields] | UnsetType | None = UNSET
 
 

@@ -147,4 +147,4 @@ def _subscription(subscription: Subscription) -> dict[str, object]:
     """The topic is named around it."""
     fields = subscription.description.to_fields()
     del fields["topic_name"]
-    return {**fields, "rules": [{"name": rule.name, **rule.to_fields()} for rule in rules_of(subscription)]}
+    return {**fields, "rules": [{"name": rule.name, **rule.stored_fields()} for rule in rules_of(subscription)]}

@@ -73,6 +73,8 @@ class ShownDiagnosis(Struct):
     status: Literal["well", "overloaded"]
     # What is wrong, as sentences.
     troubles: list[str]
+    # Every address that the broker listens on, as `tandem serve` prints them.
+    addresses: list[str]
     # Whether overload refuses requests and failed parts are restarted: not with --no-health.
     is_supervised: bool
     facets: list[ShownFacet]
@@ -119,6 +121,7 @@ class HealthHandlers:
             {
                 "status": "overloaded" if overloaded else "well",
                 "troubles": [f"overloaded: {gauge.sentence(now_s)}" for gauge in overloaded],
+                "addresses": self._gate.addresses,
                 "is_supervised": monitor.settings.is_supervising,
                 "facets": reporter.describe_facets(),
                 **host,

@@ -261,8 +261,8 @@ def _is_same(
 
 
 def _are_same(subscription: Subscription, rules: list[Rule]) -> bool:
-    wanted = {rule.name.lower(): rule.to_fields() for rule in rules}
-    return wanted == {name: rule.to_fields() for name, rule in subscription.rules.items()}
+    wanted = {rule.name.lower(): rule.stored_fields() for rule in rules}
+    return wanted == {name: rule.stored_fields() for name, rule in subscription.rules.items()}
 
 
 def _replace_rules(subscription: Subscription, rules: list[Rule]) -> None:
@@ -274,7 +274,7 @@ def _replace_rules(subscription: Subscription, rules: list[Rule]) -> None:
         known = subscription.rules.get(rule.name.lower())
         if known is None:
             subscription.add_rule(rule)
-        elif known.to_fields() != rule.to_fields():
+        elif known.stored_fields() != rule.stored_fields():
             subscription.replace_rule(rule)
 
 

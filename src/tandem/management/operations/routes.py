@@ -22,6 +22,7 @@ from tandem.management.operations.hub_partitions import HubPartitionHandlers
 from tandem.management.operations.imports import ImportHandlers
 from tandem.management.operations.jobs import JobHandlers, Jobs
 from tandem.management.operations.messages import MessageHandlers
+from tandem.management.operations.namespace import NamespaceHandlers
 from tandem.management.operations.openapi import OpenApiHandlers
 from tandem.management.operations.sessions import SessionHandlers
 from tandem.management.operations.tasks import TaskHandlers
@@ -40,6 +41,7 @@ _CLASSES: Final = (
     AuthorizationHandlers,
     FaultHandlers,
     HealthHandlers,
+    NamespaceHandlers,
     OpenApiHandlers,
 )
 
@@ -74,6 +76,7 @@ def add_operations(app: web.Application, gate: Gate) -> None:
         AuthorizationHandlers(gate),
         FaultHandlers(gate),
         HealthHandlers(gate),
+        NamespaceHandlers(gate),
         OpenApiHandlers(all_operations),
     )
     _serve(app, handlers)

@@ -166,7 +166,7 @@ def _encoded(body: bytes, content_type: str | None, broker: Mapping[str, object]
         if text is not None:
             annotations[key] = text
     session_id, partition_key = _text("SessionId", broker), _text("PartitionKey", broker)
-    if session_id is not None and partition_key is not None and session_id != partition_key:
+    if session_id and partition_key is not None and session_id != partition_key:
         raise ArgumentError(
             f"BrokerProperties.SessionId {session_id!r:.80} and PartitionKey {partition_key!r:.80} differ: a session "
             "is all in one partition"

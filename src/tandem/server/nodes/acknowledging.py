@@ -7,7 +7,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
-from tandem.amqp import IncomingDelivery, ReceiverLink, Rejected
+from tandem.amqp import IncomingDelivery, ReceiverLink, Rejected, TransactionalState
 from tandem.auth import Right
 from tandem.engine.metering import Tally
 from tandem.engine.namespace import Namespace
@@ -55,6 +55,11 @@ class Acknowledging:
 
     def take_unanswered(self, delivery: IncomingDelivery) -> None:
         """Take a delivery without acknowledging it; raise what it would be refused with."""
+        raise NotImplementedError
+
+    @property
+    def is_entity_deleted(self) -> bool:
+        """The entity of this link is deleted, whether or not another has its name by now."""
         raise NotImplementedError
 
     def meets_fault(self, delivery: IncomingDelivery) -> bool:
@@ -125,9 +130,20 @@ class Acknowledging:
         self.peer.endpoint.flush_soon()
 
     def refuse(self, delivery: IncomingDelivery, error: ProtocolError) -> None:
-        self.link.settle(delivery, Rejected(self.peer.tracker.sign(error, self._entity)))
+        """Reject a delivery. If the entity is deleted the link ends too: attaching again finds the entity that has
+        the name by then, while this link would refuse for ever."""
+        state = delivery.state
+        if isinstance(state, TransactionalState):
+            # Java takes every outcome of a send in a transaction for a success: its commit must not succeed.
+            self._namespace.transactions.fail(state.txn_id, self.peer, error)
+        signed = self.peer.tracker.sign(error, self._entity)
+        self.link.settle(delivery, Rejected(signed))
         self.meter.refused(SEND, error, len(delivery.payload))
-        self.top_up()
+        if self.is_entity_deleted:
+            self.link.detach(signed)
+            self.peer.forget(self.link)
+        else:
+            self.top_up()
 
     def top_up(self) -> None:
         room = self._credit - self._in_flight

@@ -9,9 +9,9 @@ from tandem.addresses import parse_address
 from tandem.amqp import ACCEPTED, AmqpError, IncomingDelivery, LinkAttached, Message, ReceiverLink, Rejected
 from tandem.amqp.message import Properties, encode_message
 from tandem.amqp.types import Int, Symbol
-from tandem.auth import is_sas_token, verify
 from tandem.errors import ArgumentError, DecodeError, NotFound, OperationNotImplemented, ProtocolError
 from tandem.server.faults.faults import Faults
+from tandem.server.nodes.coordinator import refuses_transaction
 from tandem.server.nodes.responses import find_response_link
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ class CbsLink:
         link = self._link
         if link.credit < _CREDIT // 2:
             link.grant(_CREDIT)
-        self._take(delivery, is_new=True)
+        if not refuses_transaction(link, delivery, NODE):
+            self._take(delivery, is_new=True)
 
     def _take(self, delivery: IncomingDelivery, *, is_new: bool) -> None:
         link = self._link
@@ -92,13 +93,9 @@ class CbsLink:
         peer = self._peer
         if peer.services.faults is not None:
             peer.services.faults.check_authentication()
-        now_s = peer.now_s()
-        if is_sas_token(token):
-            claims = verify(token, audience, peer.services.key_ring, now_s)
-        else:
-            claims = peer.services.jwt.validate(token, audience, now_s)
+        claims = peer.verify_token(token, audience)
         address = parse_address(audience)
-        # Only who has a valid token learns which entities there are.
+        # Only a client with a valid token learns which entities exist.
         if address.entity and not peer.services.namespace.has_entity(address.entity):
             raise NotFound(
                 f"The messaging entity '{audience}' could not be found. To know more visit "

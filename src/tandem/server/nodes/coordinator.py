@@ -13,61 +13,108 @@ from tandem.amqp import (
     LinkAttached,
     ReceiverLink,
     Rejected,
+    TransactionalState,
     decode_transaction_request,
 )
-from tandem.errors import DecodeError, ProtocolError, Scope
+from tandem.errors import DecodeError, NotAllowed, ProtocolError, QuotaExceeded, Scope
+from tandem.limits import MAX_TRANSACTIONS_BEFORE_AUTHENTICATION
 
 if TYPE_CHECKING:
     from tandem.server.peer import Peer
 
-__all__ = ["CoordinatorLink"]
+__all__ = ["CoordinatorLink", "refuses_transaction"]
 
 _CREDIT: Final = 100
 
+# Bytes. A declare or a discharge has about thirty, and anybody can send one.
+_MAX_REQUEST_BYTES: Final = 4_096
+
 
 class CoordinatorLink:
-    """The controller of transactions: when it goes, those that are open are rolled back."""
+    """The controller of transactions: when it goes, those that are open are rolled back.
+
+    It needs no token. SDKs declare a transaction before they put their first one; every operation inside a transaction
+    is on a link, or in a request, that needs one.
+    """
 
     def __init__(self, peer: Peer, event: LinkAttached) -> None:
         link = event.link
         assert isinstance(link, ReceiverLink)
         self._peer = peer
         self._link = link
-        link.accept()
+        reply = link.attach_reply()
+        reply.max_message_size = _MAX_REQUEST_BYTES
+        link.accept(reply)
         link.grant(_CREDIT)
 
     def on_delivery(self, delivery: IncomingDelivery) -> None:
         link = self._link
         if link.credit < _CREDIT // 2:
             link.grant(_CREDIT)
-        transactions = self._peer.services.namespace.transactions
         try:
             request = decode_transaction_request(delivery.payload)
             if isinstance(request, Declare):
-                identifier = transactions.declare(self._peer).identifier
-                link.settle(delivery, Declared(identifier))
-                self._peer.identifiers[identifier] = self
+                link.settle(delivery, Declared(self._declare()))
                 return
-            self._peer.identifiers.pop(request.txn_id, None)
-            transactions.discharge(request.txn_id, self._peer, request.fail)
         except DecodeError as error:
-            self._reject(delivery, DecodeError(str(error), Scope.DELIVERY))
+            self.reject(delivery, DecodeError(str(error), Scope.DELIVERY))
+            return
         except ProtocolError as error:
-            self._reject(delivery, error)
-        else:
-            self._peer.services.namespace.effects.reply(self, delivery)
+            self.reject(delivery, error)
+            return
+        self._peer.identifiers.pop(request.txn_id, None)
+        transactions = self._peer.services.namespace.transactions
+        transactions.discharge(request.txn_id, self._peer, request.fail, _Discharging(self, delivery))
 
-    def release(self, answer: object) -> None:
-        """The discharge is on disk."""
-        assert isinstance(answer, IncomingDelivery)
-        self._link.settle(answer, ACCEPTED)
+    def _declare(self) -> bytes:
+        peer = self._peer
+        transactions = peer.services.namespace.transactions
+        if not peer.is_authenticated and transactions.count_of(peer) >= MAX_TRANSACTIONS_BEFORE_AUTHENTICATION:
+            raise QuotaExceeded(
+                f"The connection has {transactions.count_of(peer)} open transactions, as many as are allowed before a "
+                "token is put to $cbs. Put one, or discharge a transaction first."
+            )
+        identifier = transactions.declare(peer).identifier
+        peer.identifiers[identifier] = self
+        return identifier
+
+    def accept(self, delivery: IncomingDelivery) -> None:
+        self._link.settle(delivery, ACCEPTED)
         self._peer.endpoint.flush_soon()
 
-    def _reject(self, delivery: IncomingDelivery, error: ProtocolError) -> None:
+    def reject(self, delivery: IncomingDelivery, error: ProtocolError) -> None:
         self._link.settle(delivery, Rejected(AmqpError.of(error)))
+        self._peer.endpoint.flush_soon()
 
     def close(self) -> None:
         mine = [identifier for identifier, link in self._peer.identifiers.items() if link is self]
         for identifier in mine:
             del self._peer.identifiers[identifier]
             self._peer.services.namespace.transactions.abandon(identifier)
+
+
+class _Discharging:
+    """A discharge under way."""
+
+    __slots__ = ("_delivery", "_link")
+
+    def __init__(self, link: CoordinatorLink, delivery: IncomingDelivery) -> None:
+        self._link = link
+        self._delivery = delivery
+
+    def release(self, answer: object) -> None:
+        """The discharge is on disk, or was refused."""
+        if isinstance(answer, ProtocolError):
+            self._link.reject(self._delivery, answer)
+        else:
+            self._link.accept(self._delivery)
+
+
+def refuses_transaction(link: ReceiverLink, delivery: IncomingDelivery, node: str) -> bool:
+    """Reject a request to a node without transactions if it names one: nothing is done outside of a transaction that
+    was to be part of it."""
+    if not isinstance(delivery.state, TransactionalState):
+        return False
+    error = NotAllowed(f"Requests to '{node}' cannot be part of a transaction. Send it without one.", Scope.DELIVERY)
+    link.settle(delivery, Rejected(AmqpError.of(error)))
+    return True

@@ -91,15 +91,19 @@ class Ingress(Acknowledging):
             # By way of this entity is still to that one.
             peer.require(Right.SEND, parse_address(self._destination))
         self.address = address
-        limit = queue.description.max_message_size_bytes
+        limit = queue.max_message_size_bytes
         reply = link.attach_reply()
         reply.max_message_size = limit
         reply.properties = {
             Symbol(_TIMEOUT): UInt(_SERVICE_TIMEOUT_MS),
-            Symbol(_BATCH_SIZE): ULong(limit),
+            Symbol(_BATCH_SIZE): ULong(queue.max_batch_size_bytes),
         }
         link.accept(reply)
         link.grant(_CREDIT)
+
+    @property
+    def is_entity_deleted(self) -> bool:
+        return self._queue.is_dropped
 
     def on_delivery(self, delivery: IncomingDelivery) -> None:
         queue = self._queue
@@ -156,14 +160,15 @@ class Ingress(Acknowledging):
         """Take a delivery without acknowledging it."""
         queue = self._queue
         if queue.is_dropped:
-            # Also if another was made under its name: what this one took would never be seen again.
+            # Even if another has its name by now: nobody could receive what this one takes.
             raise NotFound(f"The messaging entity '{queue.name}' could not be found. It was deleted.")
         drafts = queue.read(delivery.payload, delivery.message_format)
         if self._destination is not None:
             for draft in drafts:
                 draft.destination = self._destination
         if isinstance(state, TransactionalState):
-            queue.namespace.transactions.find(state.txn_id, self.peer).send(queue, drafts)
+            via = self.peer.cross_entity.via(self.link.session, queue)
+            queue.namespace.transactions.find(state.txn_id, self.peer).send(queue, drafts, via)
         else:
             queue.take(drafts)
         return drafts
@@ -238,10 +243,11 @@ class Egress:
     # --- from the client ------------------------------------------------------------------------------------
 
     def on_credit(self) -> None:
+        """Pass the link's credit on to the engine. Credit that comes before the attach is answered waits for that."""
         consumer = self.consumer
         outlet = consumer.outlet
-        if outlet is not None and consumer.is_open:
-            link = self.link
+        link = self.link
+        if outlet is not None and consumer.is_open and link.is_attached:
             faults = self.peer.services.faults
             if faults is not None and self._is_starved(faults):
                 return
@@ -270,6 +276,7 @@ class Egress:
         try:
             met = self.peer.meet(Right.LISTEN, self._subqueue.queue.name, partial(self._settle, event))
         except ProtocolError as error:
+            self._fail_transaction(event.state, error)
             for delivery in event.deliveries:
                 self._refuse(delivery, error, _operation_of(event.state))
             return
@@ -318,8 +325,8 @@ class Egress:
         if isinstance(state, Rejected):
             subqueue.check_can_dead_letter()
             info = checked_properties(None if state.error is None else state.error.info) or {}
-            reason = _text(info.pop("DeadLetterReason", None))
-            description = _text(info.pop("DeadLetterErrorDescription", None))
+            reason = info.pop("DeadLetterReason", None)
+            description = info.pop("DeadLetterErrorDescription", None)
             return lambda lock: subqueue.dead_letter(lock, reason, description, info)
         return subqueue.release
 
@@ -332,10 +339,16 @@ class Egress:
                 transaction = self._subqueue.namespace.transactions.find(state.txn_id, self.peer)
                 transaction.settle(lock, partial(settle, lock))
             except ProtocolError as error:
+                self._fail_transaction(state, error)
                 self._refuse(delivery, error, _operation_of(state.outcome))
             else:
                 self.meter.tally(_operation_of(state.outcome)).add_many(1)
                 self.link.settle(delivery, state)
+
+    def _fail_transaction(self, state: DeliveryState | None, error: ProtocolError) -> None:
+        """A client that has settled the delivery itself is not told of a refusal: its commit must not succeed."""
+        if isinstance(state, TransactionalState):
+            self._subqueue.namespace.transactions.fail(state.txn_id, self.peer, error)
 
     def _refuse(self, delivery: OutgoingDelivery, error: ProtocolError, operation: str) -> None:
         self.link.settle(delivery, Rejected(self.peer.tracker.sign(error, self._subqueue.path)))
@@ -408,7 +421,8 @@ class Egress:
         consumer.unsent_count -= 1
         link = self.link
         if link.is_attached and link.credit > 0:
-            link.send(message.payload, message.tag, is_settled=True)
+            # Without a lock there is no token, so the tag is empty, as the service has it.
+            link.send(message.payload, b"", is_settled=True)
             self._count(message.message)
             if link.credit <= 0:
                 self._stop_asking()
@@ -481,6 +495,7 @@ class Egress:
         reply.source = _with_filter(asked, {Symbol(_SESSION_FILTER): value})
         reply.properties = {Symbol(_LOCKED_UNTIL): _TICKS_OF_1970 + session.locked_until_ms * 10_000}
         link.accept(reply)
+        self.on_credit()
 
 
 def _operation_of(state: DeliveryState | None) -> str:
@@ -529,10 +544,6 @@ def _number_property(event: LinkAttached, name: str, default: int) -> int:
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
         return int(value)
     raise ArgumentError(f"attach.properties.{name} must be a number of milliseconds, got {value!r:.80}", Scope.LINK)
-
-
-def _text(value: object) -> str | None:
-    return None if value is None else str(value)
 
 
 def checked_properties(changes: object) -> dict[str, object] | None:

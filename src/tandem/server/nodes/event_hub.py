@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tandem.addresses import Address, HubPath
 from tandem.amqp import IncomingDelivery, LinkAttached, ReceiverLink, SenderLink
-from tandem.amqp.sections import DELIVERY_ANNOTATIONS, Entries
+from tandem.amqp.sections import NO_ENTRIES, Entries
 from tandem.amqp.types import Described, Int, Short, Symbol, Timestamp, UInt, ULong
 from tandem.auth import Right
 from tandem.engine.hubs.description import DEFAULT_CONSUMER_GROUP, OPERATIONS_HUB
@@ -15,9 +15,10 @@ from tandem.engine.hubs.event import offset_of
 from tandem.engine.hubs.hub import EventHub
 from tandem.engine.hubs.partition import Partition
 from tandem.engine.hubs.position import START, StartPosition, parse_selector
+from tandem.engine.hubs.producers import PRODUCER_EPOCH, PRODUCER_ID, PRODUCER_NUMBER, read_number
 from tandem.engine.hubs.receiver import EventDelivery
 from tandem.engine.hubs.record import ProducerMark
-from tandem.errors import ArgumentError, NotAllowed, ProtocolError, Scope
+from tandem.errors import ArgumentError, ArgumentOutOfRange, NotAllowed, ProtocolError, Scope
 from tandem.server.faults.faults import Faults
 from tandem.server.nodes.acknowledging import Acknowledging
 from tandem.server.nodes.link_meter import LinkMeter
@@ -37,18 +38,18 @@ _SETTLED: Final = 1
 _TIMEOUT: Final = "com.microsoft:timeout"
 _BATCH_SIZE: Final = "com.microsoft:max-message-batch-size"
 _EPOCH: Final = "com.microsoft:epoch"
+_MAX_EPOCH: Final = 0x7FFF_FFFF_FFFF_FFFF
 _RECEIVER_NAME: Final = "com.microsoft:receiver-name"
 _SELECTOR: Final = "apache.org:selector-filter:string"
 _RUNTIME_METRIC: Final = "com.microsoft:enable-receiver-runtime-metric"
 _IDEMPOTENT: Final = "com.microsoft:idempotent-producer"
-_PRODUCER_ID: Final = "com.microsoft:producer-id"
-_PRODUCER_EPOCH: Final = "com.microsoft:producer-epoch"
-_PRODUCER_NUMBER: Final = "com.microsoft:producer-sequence-number"
 
 # What the service answers with, in milliseconds.
 _SERVICE_TIMEOUT_MS: Final = 65_000
 
-# Ids of idempotent producers that we give are of 31 bits: clients keep them as numbers of a floating point.
+_PROPERTIES: Final = "attach.properties"
+
+# New ids of idempotent producers have 31 bits: clients keep them as floating-point numbers.
 _MAX_PRODUCER_ID: Final = 0x7FFF_FFFF
 
 
@@ -80,32 +81,34 @@ class EventIngress(Acknowledging):
             Symbol(_TIMEOUT): UInt(_SERVICE_TIMEOUT_MS),
             Symbol(_BATCH_SIZE): ULong(limit),
         }
-        if _IDEMPOTENT in (event.attach.desired_capabilities or []):
-            self._open_producer(event, properties)
+        partition = self._partition
+        # Numbers are those of one partition. The .NET SDK also asks for them on a link to the whole hub, which it opens
+        # to learn the size of a batch: that link is not offered any.
+        if partition is not None and _IDEMPOTENT in (event.attach.desired_capabilities or []):
+            self._open_producer(event, partition, properties)
             reply.offered_capabilities = [Symbol(_IDEMPOTENT)]
         reply.properties = properties
         link.accept(reply)
         link.grant(_CREDIT)
 
-    def _open_producer(self, event: LinkAttached, properties: dict[object, object]) -> None:
-        """The client repeats sends without storing events twice: say who it is, and where it stands."""
-        partition = self._partition
-        if partition is None:
-            raise ArgumentError(
-                f"The capability {_IDEMPOTENT} needs a link to a partition: its numbers are those of one partition.",
-                Scope.LINK,
-            )
-        producer_id = _number_property(event, _PRODUCER_ID, 0, 0x7FFF_FFFF_FFFF_FFFF)
+    def _open_producer(self, event: LinkAttached, partition: Partition, properties: dict[object, object]) -> None:
+        """Take up the numbers of a producer that repeats sends without storing events twice, and report them."""
+        asked = event.attach.properties or {}
+        producer_id = read_number(asked, PRODUCER_ID, _PROPERTIES, Scope.LINK)
         if producer_id is None:
             nonce = self._namespace.nonces.next()
             producer_id = int.from_bytes(nonce[:4], "big") & _MAX_PRODUCER_ID
-        epoch = _number_property(event, _PRODUCER_EPOCH, 0, 0x7FFF)
-        number = _number_property(event, _PRODUCER_NUMBER, -1, 0x7FFF_FFFF)
+        epoch = read_number(asked, PRODUCER_EPOCH, _PROPERTIES, Scope.LINK)
+        number = read_number(asked, PRODUCER_NUMBER, _PROPERTIES, Scope.LINK)
         mark = partition.producers.open(producer_id, 0 if epoch is None else epoch, number)
         self._producer = mark
-        properties[Symbol(_PRODUCER_ID)] = mark.producer_id
-        properties[Symbol(_PRODUCER_EPOCH)] = Short(mark.epoch)
-        properties[Symbol(_PRODUCER_NUMBER)] = Int(mark.sequence_number)
+        properties[Symbol(PRODUCER_ID)] = mark.producer_id
+        properties[Symbol(PRODUCER_EPOCH)] = Short(mark.epoch)
+        properties[Symbol(PRODUCER_NUMBER)] = Int(mark.sequence_number)
+
+    @property
+    def is_entity_deleted(self) -> bool:
+        return self._hub.is_dropped
 
     def on_delivery(self, delivery: IncomingDelivery) -> None:
         try:
@@ -158,7 +161,7 @@ class EventEgress:
         self._partition = partition
         self._receives = LinkMeter(peer, hub.name, "hub").tally("receive")
         self._has_metrics = _RUNTIME_METRIC in (event.attach.desired_capabilities or [])
-        epoch = _number_property(event, _EPOCH, 0, 0x7FFF_FFFF_FFFF_FFFF)
+        epoch = _owner_level(event)
         name = (event.attach.properties or {}).get(_RECEIVER_NAME)
         position = _position(event)
         receiver_name = str(name)[:64] if isinstance(name, str) else None
@@ -217,10 +220,10 @@ class EventEgress:
             receiver.unsent_count -= len(events)
             # Whoever was displaced in this very turn gets nothing more.
             if link.is_attached and receiver.is_open:
-                before = self._metrics() if self._has_metrics else b""
+                metrics = self._metrics() if self._has_metrics else NO_ENTRIES
                 receives = self._receives
                 for event in events:
-                    link.send(before + event.encoded() if before else event.encoded(), b"", is_settled=True)
+                    link.send(event.encoded(metrics), b"", is_settled=True)
                     receives.add(event.size_bytes)
                 waited_ms = self._partition.hub.namespace.now_ms - events[-1].enqueued_at_ms
                 receives.add_latency(waited_ms, len(events))
@@ -243,8 +246,8 @@ class EventEgress:
     # What is being delivered was delayed by a fault, and is not delayed again.
     _is_late = False
 
-    def _metrics(self) -> bytes:
-        """What a client that asked for it is told of the partition with each event."""
+    def _metrics(self) -> Entries:
+        """Return how far the partition is, for a client that asked to get it with each event."""
         partition = self._partition
         last = partition.last_sequence_number
         at_ms = partition.last_enqueued_at_ms
@@ -256,7 +259,7 @@ class EventEgress:
                 "last_enqueued_time_utc": Timestamp(NO_EVENT_TIME_MS if at_ms is None else at_ms),
                 "runtime_info_retrieval_time_utc": Timestamp(partition.hub.namespace.now_ms),
             }
-        ).to_section(DELIVERY_ANNOTATIONS)
+        )
 
 
 def _position(event: LinkAttached) -> StartPosition:
@@ -272,12 +275,12 @@ def _position(event: LinkAttached) -> StartPosition:
     return parse_selector(str(text))
 
 
-def _number_property(event: LinkAttached, name: str, least: int, most: int) -> int | None:
-    value = (event.attach.properties or {}).get(name)
+def _owner_level(event: LinkAttached) -> int | None:
+    value = (event.attach.properties or {}).get(_EPOCH)
     if value is None:
         return None
-    if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
-        return int(value)
-    raise ArgumentError(
-        f"attach.properties.{name} must be a number from {least} to {most}, got {value!r:.80}", Scope.LINK
-    )
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ArgumentError(f"{_PROPERTIES}.{_EPOCH} must be a number, got {value!r:.80}", Scope.LINK)
+    if not 0 <= value <= _MAX_EPOCH:
+        raise ArgumentOutOfRange(f"{_PROPERTIES}.{_EPOCH} is {int(value)}; allowed are 0 to {_MAX_EPOCH}.", Scope.LINK)
+    return int(value)

@@ -1,4 +1,8 @@
-"""`$management` of the namespace: what event hubs and their partitions are, and how far they have come."""
+"""`$management` of the namespace: read the properties of event hubs and of their partitions.
+
+Each request is authorised by the `security_token` that it carries, or, without one, by the tokens put to `$cbs` of its
+connection. The SDKs of Java and .NET attach these links before they put any token, and rely on `security_token` alone.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +13,11 @@ from tandem.addresses import Address, parse_address
 from tandem.amqp import ACCEPTED, AmqpError, IncomingDelivery, LinkAttached, Message, ReceiverLink, Rejected
 from tandem.amqp.message import Properties, encode_message
 from tandem.amqp.types import STRING_TYPE, Array, Int, Symbol, Timestamp
-from tandem.auth import Right
+from tandem.auth import ClaimSet, Right
 from tandem.engine.hubs.event import offset_of
 from tandem.engine.hubs.hub import EventHub
 from tandem.errors import ArgumentError, DecodeError, OperationNotImplemented, ProtocolError
+from tandem.server.nodes.coordinator import refuses_transaction
 from tandem.server.nodes.event_hub import NO_EVENT_TIME_MS
 from tandem.server.nodes.responses import find_response_link
 
@@ -23,6 +28,9 @@ __all__ = ["HubManagementLink"]
 
 # Requests. As the service grants.
 _CREDIT: Final = 100
+
+# Bytes. A token is at most 16 KiB, and some properties come with it. Strangers may send such requests too.
+_MAX_REQUEST_BYTES: Final = 32_768
 
 _HUB: Final = "com.microsoft:eventhub"
 _PARTITION: Final = "com.microsoft:partition"
@@ -37,13 +45,17 @@ class HubManagementLink:
         self.peer = peer
         self.address = address
         self.link = link
-        link.accept()
+        reply = link.attach_reply()
+        reply.max_message_size = _MAX_REQUEST_BYTES
+        link.accept(reply)
         link.grant(_CREDIT)
 
     def on_delivery(self, delivery: IncomingDelivery) -> None:
         link = self.link
         if link.credit < _CREDIT // 2:
             link.grant(_CREDIT)
+        if refuses_transaction(link, delivery, self.address.resource):
+            return
         try:
             message = Message(delivery.payload)
             properties = message.properties or Properties()
@@ -65,7 +77,7 @@ class HubManagementLink:
             status, description, condition = 200, "OK", None
         except ProtocolError as error:
             status, condition = error.http_status, error.condition
-            description = self.peer.tracker.text(error.description, str(asked.get("name", "")))
+            description = self.peer.tracker.text(error.description, str(asked.get("name", ""))[:80])
         answer: dict[str, object] = {
             "status-code": Int(status),
             "status-description": description,
@@ -84,11 +96,7 @@ class HubManagementLink:
             )
 
     def _admitted(self, asked: dict[str, object]) -> str:
-        """Return the path of the hub that a request is about, if the client may read it."""
-        peer = self.peer
-        if peer.services.admission is not None:
-            # Readers ask for partitions before they receive.
-            peer.services.admission.check_settlement(peer.services.namespace.now_ms)
+        """Return the path of the hub that a request is about. Raise if the client may not read that hub."""
         operation = asked.get("operation")
         if operation != "READ":
             raise OperationNotImplemented(f"operation is {operation!r:.80}; $management has READ")
@@ -96,10 +104,30 @@ class HubManagementLink:
         if not isinstance(name, str) or not name:
             raise ArgumentError(f"name must be the name of an event hub, got {name!r:.80}")
         address = parse_address(str(name))
-        # Some SDKs put a token for the hub, others one for its $management.
-        if not peer.claims.rights_for(parse_address(f"{name}/{self.address.resource}").resource, peer.now_s()):
-            peer.require(Right.LISTEN, address)
+        self._authorise(asked, address)
+        services = self.peer.services
+        if services.admission is not None:
+            # Readers ask for partitions before they receive.
+            services.admission.check_settlement(services.namespace.now_ms)
         return address.path
+
+    def _authorise(self, asked: dict[str, object], hub: Address) -> None:
+        """Require any right on the hub, of the token in the request or else of the connection.
+
+        A valid token on the connection does not excuse a wrong one in the request: that is how a client learns that
+        its key was rotated.
+        """
+        peer = self.peer
+        # Some SDKs sign a token for the hub, others one for its $management, which the hub's resource holds.
+        node = parse_address(f"{hub.path}/{self.address.resource}").resource
+        claims = peer.claims
+        token = asked.get("security_token")
+        if token is not None:
+            claims = ClaimSet()
+            claims.put(peer.verify_token(_token_text(token), node))
+        if not claims.rights_for(node, peer.now_s()):
+            claims.require(Right.LISTEN, hub.resource, f"sb://{peer.services.host_name}/{hub.path}", peer.now_s())
+        peer.mark_authenticated()
 
     def _read(self, asked: dict[str, object], path: str) -> dict[str, object]:
         hub = self.peer.services.namespace.hubs.get(path)
@@ -111,7 +139,15 @@ class HubManagementLink:
         raise ArgumentError(f"type is {kind!r:.80}; it must be {_HUB} or {_PARTITION}")
 
     def close(self) -> None:
-        """Answers find no link, and that is all."""
+        """Do nothing: the link holds no state."""
+
+
+def _token_text(token: object) -> str:
+    if isinstance(token, bytes):
+        return token.decode("ascii", "replace")
+    if isinstance(token, str):
+        return str(token)
+    raise ArgumentError(f"security_token must be a token as a string, got a {type(token).__name__}")
 
 
 def _describe(hub: EventHub) -> dict[str, object]:
@@ -132,7 +168,8 @@ def _describe_partition(hub: EventHub, partition_id: str) -> dict[str, object]:
         "name": hub.name,
         "type": _PARTITION,
         "partition": str(partition.partition_id),
-        "begin_sequence_number": partition.begin_sequence_number,
+        # -1 before the first event: 0 would be the number of an event.
+        "begin_sequence_number": partition.begin_sequence_number if partition.next_sequence_number else -1,
         "begin_sequence_number_epoch": Int(-1),
         "last_enqueued_sequence_number": partition.last_sequence_number,
         "last_enqueued_sequence_number_epoch": Int(-1),

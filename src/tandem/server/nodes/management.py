@@ -2,10 +2,14 @@
 
 Every operation is a function from the body of the request to a step of the engine. What it answers with is written as
 the SDKs expect it, type by type: an array is not a list here.
+
+A request may name a transaction, which .NET does for every request inside a `TransactionScope`. The table of operations
+states what each of them does then.
 """
 
 from __future__ import annotations
 
+import enum
 import uuid
 from collections.abc import Callable
 from functools import partial
@@ -22,11 +26,12 @@ from tandem.amqp import (
     Rejected,
     TransactionalState,
 )
-from tandem.amqp.message import MessageId, Properties, encode_message
+from tandem.amqp.message import MessageId, Properties, encode_message, without_body
 from tandem.amqp.types import LONG_TYPE, STRING_TYPE, TIMESTAMP_TYPE, Array, Int, Symbol, Timestamp
 from tandem.auth import Right
 from tandem.engine.lock_table import Lock
 from tandem.engine.metering import OK
+from tandem.engine.open_transaction import Transaction
 from tandem.engine.sessions import Sessions
 from tandem.engine.subqueue import SubQueue
 from tandem.engine.subscription import Subscription
@@ -86,6 +91,7 @@ class _Request:
         "sizes",
         "state",
         "tracking_id",
+        "transaction",
     )
 
     def __init__(self, link: ManagementLink, message: Message, state: TransactionalState | None) -> None:
@@ -99,7 +105,9 @@ class _Request:
         if body is not None and not isinstance(body, dict):
             raise DecodeError(f"the body of a management request must be a map, got {body!r:.80}", Scope.DELIVERY)
         self.body: Body = {str(key): value for key, value in (body or {}).items()}
+        # The transaction that it names, and that transaction itself once it is known to be open.
         self.state = state
+        self.transaction: Transaction | None = None
         # From what the engine answers to what the client is answered.
         self.convert: Callable[[object], Answer] = _empty
         # A fault lets it be done and not answered.
@@ -246,7 +254,7 @@ class ManagementLink:
             raise OperationNotImplemented(
                 f"operation is {name!r:.80}; {self.address.path}/$management has {', '.join(sorted(_OPERATIONS))}"
             )
-        right, metered_as, operation = found
+        right, metered_as, part, operation = found
         request.metered_as = metered_as
         peer = self.peer
         if peer.services.admission is not None:
@@ -254,12 +262,12 @@ class ManagementLink:
         peer.require(right, self.address)
         queue = self.subqueue.queue
         if peer.services.faults is not None:
-            again = partial(self._answer, request, partial(self._operate, request, operation))
+            again = partial(self._answer, request, partial(self._operate, request, part, operation))
             met = peer.meet(right, queue.name, again)
             if met is not None and met.verdict is not Verdict.MUTED:
                 return
             request.is_mute = met is not None
-        self._operate(request, operation)
+        self._operate(request, part, operation)
 
     def _check_admission(self, admission: Admission, right: Right) -> None:
         """Raise ServerBusy if it is refused at present."""
@@ -269,11 +277,21 @@ class ManagementLink:
         else:
             admission.check_management(self.subqueue.queue.name, now_ms)
 
-    def _operate(self, request: _Request, operation: Callable[[ManagementLink, _Request], None]) -> None:
-        queue = self.subqueue.queue
-        if queue.is_dropped:
-            # Also if another was made under its name: what this one took would never be seen again.
-            raise NotFound(f"The messaging entity '{queue.name}' could not be found. It was deleted.")
+    def _operate(self, request: _Request, part: _Part, operation: _Operation) -> None:
+        if self.subqueue.queue.is_dropped:
+            # A request is about the entity that has the name now, or about none.
+            self.subqueue = subqueue = self.subqueue.namespace.resolve(self.address)
+            self.meter = LinkMeter(self.peer, subqueue.path, subqueue.queue.description.kind)
+        if request.state is not None:
+            # Only now: a fault may have held the request up for longer than its transaction was open.
+            transaction = self.subqueue.namespace.transactions.find(request.state.txn_id, self.peer)
+            if part is _Part.REFUSES:
+                raise NotAllowed(
+                    f"{request.properties.get('operation')} cannot be part of a transaction, and nothing was done. Do "
+                    "it outside of the transaction.",
+                    Scope.DELIVERY,
+                )
+            request.transaction = transaction
         operation(self, request)
 
     def respond(self, request: _Request, properties: dict[str, object], body: Body) -> None:
@@ -303,8 +321,9 @@ def _renew_lock(link: ManagementLink, request: _Request) -> None:
     tokens = request.tokens()
     request.sizes = [0] * len(tokens)
     locks = [subqueue.find_lock(token) for token in tokens]
-    expirations = [Timestamp(subqueue.renew(lock)) for lock in locks]
-    request.answer((200, {"expirations": Array(TIMESTAMP_TYPE, expirations)}))
+    transaction = request.transaction
+    ends_ms = [subqueue.renew(lock) for lock in locks] if transaction is None else transaction.renew(locks)
+    request.answer((200, {"expirations": Array(TIMESTAMP_TYPE, [Timestamp(end_ms) for end_ms in ends_ms])}))
 
 
 def _update_disposition(link: ManagementLink, request: _Request) -> None:
@@ -313,17 +332,16 @@ def _update_disposition(link: ManagementLink, request: _Request) -> None:
     tokens = request.tokens()
     request.sizes = [0] * len(tokens)
     request.metered_as = _SETTLEMENTS.get(status, request.metered_as)
-    locks = [subqueue.find_lock(token) for token in tokens]
+    # A token that is named twice is that of one message.
+    locks = list(dict.fromkeys([subqueue.find_lock(token) for token in tokens]))
     settle = _settlement(request, subqueue, status)
-    if request.state is None:
-        for lock in locks:
-            settle(lock)
-        subqueue.namespace.effects.reply(request, None)
+    if request.transaction is not None:
+        request.transaction.settle_all(locks, settle)
+        request.answer((200, {}))
         return
-    transaction = subqueue.namespace.transactions.find(request.state.txn_id, link.peer)
     for lock in locks:
-        transaction.settle(lock, partial(settle, lock))
-    request.answer((200, {}))
+        settle(lock)
+    subqueue.namespace.effects.reply(request, None)
 
 
 def _settlement(request: _Request, subqueue: SubQueue, status: str) -> Callable[[Lock], None]:
@@ -336,8 +354,9 @@ def _settlement(request: _Request, subqueue: SubQueue, status: str) -> Callable[
         return lambda lock: subqueue.defer(lock, properties)
     if status == "suspended":
         subqueue.check_can_dead_letter()
-        reason = request.optional_text("deadletter-reason")
-        description = request.optional_text("deadletter-description")
+        reason = request.body.get("deadletter-reason")
+        description = request.body.get("deadletter-description")
+        checked_properties({"DeadLetterReason": reason, "DeadLetterErrorDescription": description})
         return lambda lock: subqueue.dead_letter(lock, reason, description, properties)
     raise ArgumentError(
         f"disposition-status is {status!r:.80}; it must be one of completed, abandoned, defered, suspended"
@@ -349,8 +368,11 @@ def _peek(link: ManagementLink, request: _Request) -> None:
         payloads = cast("list[bytes]", answer)
         if not payloads:
             return _NoMessages("There is no message to browse.")
+        if omits_body:
+            payloads = [without_body(payload) for payload in payloads]
         return 200, {"messages": [{"message": payload} for payload in payloads]}
 
+    omits_body = request.body.get("omit-message-body") is True
     request.convert = convert
     link.subqueue.peek(
         request.number("from-sequence-number", 0),
@@ -388,9 +410,9 @@ def _schedule(link: ManagementLink, request: _Request) -> None:
         if not isinstance(payload, bytes):
             raise ArgumentError(f"messages must hold maps with a binary 'message', got {item!r:.80}")
         drafts += queue.read(payload, 0)
-    if request.state is not None:
-        # The numbers are told now, and the messages are there with the discharge.
-        queue.namespace.transactions.find(request.state.txn_id, link.peer).send(queue, drafts)
+    if request.transaction is not None:
+        # The numbers are answered now, and the messages exist with the discharge.
+        request.transaction.send(queue, drafts, link.peer.cross_entity.via(link.link.session, queue))
         queue.reserve_sequence_numbers(drafts)
     else:
         queue.take(drafts)
@@ -404,7 +426,10 @@ def _schedule(link: ManagementLink, request: _Request) -> None:
 def _cancel_scheduled(link: ManagementLink, request: _Request) -> None:
     numbers = request.numbers("sequence-numbers")
     request.sizes = [0] * len(numbers)
-    link.subqueue.cancel_scheduled(numbers, request)
+    if request.transaction is not None:
+        request.transaction.cancel_scheduled(link.subqueue, numbers, request)
+    else:
+        link.subqueue.cancel_scheduled(numbers, request)
 
 
 def _batch_delete(link: ManagementLink, request: _Request) -> None:
@@ -433,7 +458,9 @@ def _sessions(link: ManagementLink) -> Sessions:
 
 
 def _renew_session_lock(link: ManagementLink, request: _Request) -> None:
-    until_ms = _sessions(link).renew(request.text("session-id"))
+    sessions, session_id = _sessions(link), request.text("session-id")
+    transaction = request.transaction
+    until_ms = sessions.renew(session_id) if transaction is None else transaction.renew_session(sessions, session_id)
     request.answer((200, {"expiration": Timestamp(until_ms)}))
 
 
@@ -443,6 +470,10 @@ def _set_session_state(link: ManagementLink, request: _Request) -> None:
     state = request.body.get("session-state")
     if state is not None and not isinstance(state, bytes):
         raise ArgumentError(f"session-state must be a binary or null, got {state!r:.80}")
+    if request.transaction is not None:
+        request.transaction.set_session_state(sessions, session_id, state)
+        request.answer((200, {}))
+        return
     sessions.held(session_id)
     sessions.set_state(session_id, state, request)
 
@@ -452,7 +483,10 @@ def _get_session_state(link: ManagementLink, request: _Request) -> None:
     session_id = request.text("session-id")
     sessions.held(session_id)
     request.convert = lambda answer: (200, {"session-state": cast("tuple[bytes | None]", answer)[0]})
-    sessions.get_state(session_id, request)
+    if request.transaction is not None:
+        request.transaction.get_session_state(sessions, session_id, request)
+    else:
+        sessions.get_state(session_id, request)
 
 
 def _get_message_sessions(link: ManagementLink, request: _Request) -> None:
@@ -509,20 +543,39 @@ _SETTLEMENTS: Final = {
     "suspended": "dead-letter",
 }
 
-# By name: the right that it needs, what it is counted as in the stream of operations, and what it does.
-_OPERATIONS: Final[dict[str, tuple[Right, str, Callable[[ManagementLink, _Request], None]]]] = {
-    "renew-lock": (Right.LISTEN, "renew", _renew_lock),
-    "update-disposition": (Right.LISTEN, "settle", _update_disposition),
-    "peek-message": (Right.LISTEN, "peek", _peek),
-    "receive-by-sequence-number": (Right.LISTEN, "receive", _receive_by_sequence_number),
-    "schedule-message": (Right.SEND, "schedule", _schedule),
-    "cancel-scheduled-message": (Right.SEND, "cancel-scheduled", _cancel_scheduled),
-    "batch-delete-messages": (Right.LISTEN, "delete", _batch_delete),
-    "renew-session-lock": (Right.LISTEN, "renew", _renew_session_lock),
-    "set-session-state": (Right.LISTEN, "session-state", _set_session_state),
-    "get-session-state": (Right.LISTEN, "session-state", _get_session_state),
-    "get-message-sessions": (Right.LISTEN, "list-sessions", _get_message_sessions),
-    "add-rule": (Right.MANAGE, "manage", _add_rule),
-    "remove-rule": (Right.MANAGE, "manage", _remove_rule),
-    "enumerate-rules": (Right.MANAGE, "manage", _enumerate_rules),
+
+class _Part(enum.Enum):
+    """The part of an operation in the transaction that its request names.
+
+    The service documents sends, settlements, lock renewals and the state of sessions as operations of a transaction;
+    receiving is none, and management does not mix with messaging.
+    """
+
+    # Takes effect with the commit; a rollback leaves everything as it was before.
+    JOINS = 1
+    # Has no effect that a rollback could undo.
+    READS = 2
+    # Cannot wait for a commit: it is refused, and nothing is done.
+    REFUSES = 3
+
+
+_Operation = Callable[[ManagementLink, _Request], None]
+
+# By name: the right that it needs, what it is counted as in the stream of operations, its part in a transaction, and
+# what it does.
+_OPERATIONS: Final[dict[str, tuple[Right, str, _Part, _Operation]]] = {
+    "renew-lock": (Right.LISTEN, "renew", _Part.JOINS, _renew_lock),
+    "update-disposition": (Right.LISTEN, "settle", _Part.JOINS, _update_disposition),
+    "peek-message": (Right.LISTEN, "peek", _Part.READS, _peek),
+    "receive-by-sequence-number": (Right.LISTEN, "receive", _Part.REFUSES, _receive_by_sequence_number),
+    "schedule-message": (Right.SEND, "schedule", _Part.JOINS, _schedule),
+    "cancel-scheduled-message": (Right.SEND, "cancel-scheduled", _Part.JOINS, _cancel_scheduled),
+    "batch-delete-messages": (Right.LISTEN, "delete", _Part.REFUSES, _batch_delete),
+    "renew-session-lock": (Right.LISTEN, "renew", _Part.JOINS, _renew_session_lock),
+    "set-session-state": (Right.LISTEN, "session-state", _Part.JOINS, _set_session_state),
+    "get-session-state": (Right.LISTEN, "session-state", _Part.READS, _get_session_state),
+    "get-message-sessions": (Right.LISTEN, "list-sessions", _Part.READS, _get_message_sessions),
+    "add-rule": (Right.MANAGE, "manage", _Part.REFUSES, _add_rule),
+    "remove-rule": (Right.MANAGE, "manage", _Part.REFUSES, _remove_rule),
+    "enumerate-rules": (Right.MANAGE, "manage", _Part.READS, _enumerate_rules),
 }

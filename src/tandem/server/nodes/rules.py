@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from tandem.amqp.types import Described, Int, Timestamp, ULong
-from tandem.engine.rule import Rule, correlation_texts, sql_filter
+from tandem.amqp.types import Byte, Described, Int, Short, Timestamp, UByte, UInt, ULong, UShort
+from tandem.engine.rule import Rule, correlation_texts
 from tandem.errors import ArgumentError
-from tandem.rules import CorrelationFilter, FalseFilter, Filter, SqlAction, SqlFilter
-from tandem.rules.values import amqp_value, rule_value
+from tandem.rules import CorrelationFilter, FalseFilter, Filter, SqlAction, SqlFilter, TrueFilter
+from tandem.rules.values import Written, amqp_value, rule_value
 
 __all__ = ["read_rule", "rule_description"]
 
@@ -24,6 +24,19 @@ _CORRELATION_FILTER: Final = ULong(0x13_7000_0009)
 
 # The version of the language that the service's own rules have.
 _COMPATIBILITY_LEVEL: Final = Int(20)
+
+# Integers of AMQP and their names in XML Schema. A plain int is a long.
+_INTEGER_TYPES: Final[dict[str, type[int]]] = {
+    "byte": Byte,
+    "short": Short,
+    "int": Int,
+    "long": int,
+    "unsignedByte": UByte,
+    "unsignedShort": UShort,
+    "unsignedInt": UInt,
+    "unsignedLong": ULong,
+}
+_INTEGER_KINDS: Final[dict[type, str]] = {amqp_type: kind for kind, amqp_type in _INTEGER_TYPES.items()}
 
 _DESCRIPTION_KEYS: Final = ("rule-name", "sql-filter", "correlation-filter", "sql-rule-action")
 
@@ -47,9 +60,7 @@ def _filter(fields: Mapping[str, object]) -> Filter:
     sql = fields.get("sql-filter")
     correlation = fields.get("correlation-filter")
     if sql is not None and correlation is None:
-        return sql_filter(
-            _text("rule-description.sql-filter.expression", _map("sql-filter", sql).get("expression")), {}
-        )
+        return _sql_filter(_text("rule-description.sql-filter.expression", _map("sql-filter", sql).get("expression")))
     if correlation is None or sql is not None:
         raise ArgumentError("rule-description must have one of sql-filter and correlation-filter")
     field = "rule-description.correlation-filter"
@@ -67,8 +78,32 @@ def _filter(fields: Mapping[str, object]) -> Filter:
         session_id=text("session-id"),
         reply_to_session_id=text("reply-to-session-id"),
         content_type=text("content-type"),
-        properties={} if wanted.get("properties") is None else _map(f"{field}.properties", wanted["properties"]),
+        properties=_properties(f"{field}.properties", wanted.get("properties")),
     )
+
+
+def _properties(field: str, properties: object) -> dict[str, object]:
+    """Return the values that are compared, integers with the width in which they came."""
+    named = {} if properties is None else _map(field, properties)
+    return {name: _written(value) for name, value in named.items()}
+
+
+def _written(value: object) -> object:
+    kind = _INTEGER_KINDS.get(type(value))
+    return Written(kind, str(int(value)), int(value)) if kind is not None and isinstance(value, int) else value
+
+
+def _amqp_value(value: object) -> object:
+    if isinstance(value, Written) and isinstance(value.value, int):
+        return _INTEGER_TYPES.get(value.kind, int)(value.value)
+    return amqp_value(rule_value(value))
+
+
+def _sql_filter(expression: str) -> Filter:
+    """Return a filter from its text. Clients have no other way to say that a filter is true or false."""
+    if expression == "1=1":
+        return TrueFilter()
+    return FalseFilter() if expression == "1=0" else SqlFilter(expression)
 
 
 def _action(fields: Mapping[str, object]) -> SqlAction | None:
@@ -96,7 +131,7 @@ def _described_filter(condition: Filter) -> Described:
     if isinstance(condition, SqlFilter):
         return Described(_SQL_FILTER, [condition.expression, _COMPATIBILITY_LEVEL])
     if isinstance(condition, CorrelationFilter):
-        properties = {name: amqp_value(rule_value(value)) for name, value in condition.properties.items()}
+        properties = {name: _amqp_value(value) for name, value in condition.properties.items()}
         return Described(_CORRELATION_FILTER, [*correlation_texts(condition).values(), properties])
     return Described(_FALSE_FILTER if isinstance(condition, FalseFilter) else _TRUE_FILTER, [])
 

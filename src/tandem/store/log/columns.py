@@ -19,13 +19,15 @@ __all__ = ["AMQP_SCHEMA", "END_OF_STREAM", "amqp_batch", "batches_of", "rows_of"
 pa: Final = load_arrow()
 
 # The sender's annotations, encoded and counted, and the bare message around the body. No footer means that the head is
-# the whole bare message.
+# the whole bare message. Older segments have no columns for delivery annotations.
 AMQP_SCHEMA: Final = pa.schema(
     [
         ("annotations", pa.binary()),
         ("annotationCount", pa.int32()),
         ("head", pa.binary()),
         ("footer", pa.binary()),
+        ("deliveryAnnotations", pa.binary()),
+        ("deliveryAnnotationCount", pa.int32()),
     ]
 )
 
@@ -61,6 +63,8 @@ def amqp_batch(rows: Rows) -> Any:
         integers(pa.int32(), "i", rows.annotation_counts),
         binaries(pa.binary(), rows.heads),
         nullable_binaries(pa.binary(), rows.footers),
+        binaries(pa.binary(), rows.delivery_annotations),
+        integers(pa.int32(), "i", rows.delivery_annotation_counts),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=AMQP_SCHEMA)
 

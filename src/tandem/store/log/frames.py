@@ -8,12 +8,15 @@
              · key · publisher · payload
     POSITION hub u64 · partition u16 · begin u64 · next u64 · last enqueued at, ms i64
     PRODUCER hub u64 · partition u16 · producer id, epoch and number i64 each
+             · events in its last transfer u32 · CRC-32 of that transfer u32
     HUB_DROPPED hub u64: it is gone, and its number is never given again
 
 All little-endian. `synced` is the length up to which the file was known to be on disk when the frame was written. It
 tells a write that was torn by a crash, behind which nothing was ever acknowledged, from damage to what was. The salt is
 random, and where the CRC of every frame in the file begins: so nothing that a sender puts into an event, and nothing
 that a deleted file left on the disk, is ever taken for a frame.
+
+Older files have PRODUCER frames without the last transfer. Of an EVENTS frame it follows from count and payload.
 
 To change the format, raise FORMAT_VERSION and read the old one for as long as it can be met.
 """
@@ -24,7 +27,7 @@ import struct
 import zlib
 from typing import Final, NamedTuple
 
-from tandem.engine.hubs.record import EventRecord, ProducerMark
+from tandem.engine.hubs.record import EventRecord, ProducerMark, transfer_checksum
 from tandem.store.log.files import Bytes
 
 __all__ = [
@@ -73,6 +76,7 @@ _HEAD_BYTES: Final = _START.size + _COVERED.size
 _EVENTS: Final = struct.Struct("<QHQIqBqqqII")
 _POSITION: Final = struct.Struct("<QHQQq")
 _PRODUCER: Final = struct.Struct("<QHqqq")
+_LAST_TRANSFER: Final = struct.Struct("<II")
 _HUB_DROPPED: Final = struct.Struct("<Q")
 
 _IS_BATCH: Final = 1
@@ -195,17 +199,19 @@ class _Fixed(NamedTuple):
     key_bytes: int
     publisher_bytes: int
 
-    @property
-    def producer(self) -> ProducerMark | None:
+    def producer(self, payload: bytes | memoryview) -> ProducerMark | None:
         if not self.flags & _HAS_PRODUCER:
             return None
-        return ProducerMark(self.producer_id, self.producer_epoch, self.producer_number)
+        return ProducerMark(
+            self.producer_id, self.producer_epoch, self.producer_number, self.event_count, transfer_checksum(payload)
+        )
 
 
 def decode_record_head(buffer: Bytes, frame: Frame) -> RecordHead:
     fixed = _Fixed(*_EVENTS.unpack_from(buffer, frame.body_at))
-    size_bytes = frame.end - frame.body_at - _EVENTS.size - fixed.key_bytes - fixed.publisher_bytes
-    return RecordHead(*fixed[:5], size_bytes, fixed.producer)
+    payload_at = frame.body_at + _EVENTS.size + fixed.key_bytes + fixed.publisher_bytes
+    producer = fixed.producer(memoryview(buffer)[payload_at : frame.end])
+    return RecordHead(*fixed[:5], frame.end - payload_at, producer)
 
 
 def decode_record(buffer: bytes, frame: Frame) -> EventRecord:
@@ -214,17 +220,18 @@ def decode_record(buffer: bytes, frame: Frame) -> EventRecord:
     key_at = frame.body_at + _EVENTS.size
     publisher_at = key_at + fixed.key_bytes
     payload_at = publisher_at + fixed.publisher_bytes
+    payload = buffer[payload_at : frame.end]
     return EventRecord(
         fixed.hub_number,
         fixed.partition_id,
         fixed.first_sequence_number,
         fixed.event_count,
         fixed.enqueued_at_ms,
-        buffer[payload_at : frame.end],
+        payload,
         bool(fixed.flags & _IS_BATCH),
         buffer[key_at:publisher_at].decode() if fixed.flags & _HAS_KEY else None,
         buffer[publisher_at:payload_at].decode() if fixed.flags & _HAS_PUBLISHER else None,
-        fixed.producer,
+        fixed.producer(payload),
     )
 
 
@@ -237,12 +244,15 @@ def decode_position(buffer: Bytes, frame: Frame) -> Position:
 
 
 def encode_producer(hub_number: int, partition_id: int, mark: ProducerMark) -> bytes:
-    return _PRODUCER.pack(hub_number, partition_id, mark.producer_id, mark.epoch, mark.sequence_number)
+    standing = _PRODUCER.pack(hub_number, partition_id, mark.producer_id, mark.epoch, mark.sequence_number)
+    return standing + _LAST_TRANSFER.pack(mark.count, mark.checksum)
 
 
 def decode_producer(buffer: Bytes, frame: Frame) -> tuple[int, int, ProducerMark]:
     hub, partition, producer_id, epoch, number = _PRODUCER.unpack_from(buffer, frame.body_at)
-    return hub, partition, ProducerMark(producer_id, epoch, number)
+    transfer_at = frame.body_at + _PRODUCER.size
+    count, checksum = _LAST_TRANSFER.unpack_from(buffer, transfer_at) if transfer_at < frame.end else (0, 0)
+    return hub, partition, ProducerMark(producer_id, epoch, number, count, checksum)
 
 
 def encode_hub_dropped(hub_number: int) -> bytes:

@@ -61,8 +61,8 @@ class OpenSegment:
         beside = self.amqp_batch(index)
         high = min(batch.num_rows, low + limit)
         # What a range of rows takes is a difference of offsets: no row has to be looked at.
-        columns = (batch.column(0), beside.column(0), beside.column(2), beside.column(3))
-        offsets = [memoryview(column.buffers()[1]).cast("i") for column in columns]
+        beside_columns = [column for column in beside.columns if column.type == pa.binary()]
+        offsets = [memoryview(column.buffers()[1]).cast("i") for column in (batch.column(0), *beside_columns)]
         before = sum(column[low] for column in offsets)
         allowed = bisect_right(
             range(low + 1, high + 1), limit_bytes, key=lambda row: sum(column[row] for column in offsets) - before
@@ -97,24 +97,32 @@ def _times_us(batch: Any) -> memoryview:
 def _events(batch: Any, beside: Any, low: int, count: int, first: int) -> list[Event]:
     bodies, publishers, keys = (batch.column(at).slice(low, count) for at in (0, 5, 6))
     times_us = _times_us(batch)[low : low + count]
-    annotations, annotation_counts, heads, footers = (column.slice(low, count).to_pylist() for column in beside.columns)
+    columns = [column.slice(low, count).to_pylist() for column in beside.columns]
+    if len(columns) == 4:
+        # Written by a version that did not keep delivery annotations.
+        columns += [[b""] * count, [0] * count]
     events: list[Event] = []
-    rows = zip(
-        bodies.to_pylist(),
-        times_us,
-        publishers.to_pylist(),
-        keys.to_pylist(),
-        annotations,
-        annotation_counts,
-        heads,
-        footers,
-        strict=True,
-    )
-    for number, (body, time_us, publisher, key, encoded, entry_count, head, footer) in enumerate(rows, first):
+    rows = zip(bodies.to_pylist(), times_us, publishers.to_pylist(), keys.to_pylist(), *columns, strict=True)
+    for number, (body, time_us, publisher, key, own, own_count, head, footer, delivery, delivery_count) in enumerate(
+        rows, first
+    ):
         bare = head if footer is None else head + body + footer
-        entries = Entries(encoded, entry_count) if entry_count else NO_ENTRIES
-        events.append(Event(number, time_us // 1_000, key, publisher, entries, bare))
+        events.append(
+            Event(
+                number,
+                time_us // 1_000,
+                key,
+                publisher,
+                _entries(own, own_count),
+                bare,
+                _entries(delivery, delivery_count),
+            )
+        )
     return events
+
+
+def _entries(encoded: bytes, count: int) -> Entries:
+    return Entries(encoded, count) if count else NO_ENTRIES
 
 
 class OpenSegments:

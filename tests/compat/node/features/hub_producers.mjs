@@ -1,6 +1,8 @@
-// Producers of event hubs that do more than send: buffered and idempotent ones.
+// Producers of event hubs that do more than send: buffered and idempotent ones, and what only they show.
 
 import assert from 'node:assert/strict';
+
+import { createSasTokenProvider } from '@azure/core-amqp';
 
 import { bodies, refused } from '../visit.mjs';
 
@@ -87,5 +89,44 @@ export const features = {
         // The SDK has a name for this refusal of an event, and none for that of a link.
         await assert.rejects(third.sendBatch(events('lost'), ZERO), /a link with epoch 1 is older/);
         assert.deepEqual(bodies(await visit.take(2)), ['a', 'b']);
+    },
+
+    async 'idempotent-old-number'(visit) {
+        const first = visit.idempotentProducer();
+        await first.sendBatch(events('a', 'b', 'c', 'd', 'e'), ZERO);
+        const { producerGroupId, lastPublishedSequenceNumber } = await first.getPartitionPublishingProperties('0');
+        assert.equal(lastPublishedSequenceNumber, 5);
+        for (const [startingSequenceNumber, texts] of [[1, ['x']], [4, ['x']], [0, ['a', 'b', 'c', 'd', 'x']]]) {
+            const second = visit.idempotentProducer({ 0: { producerGroupId, startingSequenceNumber } });
+            const sending = second.sendBatch(events(...texts), ZERO);
+            await assert.rejects(sending, (error) => error.code === 'SequenceOutOfOrderError' && /old sequence/.test(error.message));
+        }
+        await first.sendBatch(events('f'), ZERO);
+        assert.deepEqual(bodies(await visit.take(6)), ['a', 'b', 'c', 'd', 'e', 'f']);
+    },
+
+    async 'idempotent-invalid-state'(visit) {
+        const producer = visit.idempotentProducer({ 0: { ownerLevel: -1 } });
+        const text = /Invalid range for idempotent producer state. Producer Id, Epoch, and Sequence Number must be zero or positive./;
+        const sending = producer.sendBatch(events('a'), ZERO);
+        await assert.rejects(sending, (error) => error.code === 'ArgumentOutOfRangeError' && text.test(error.message));
+    },
+
+    async 'rotated-key'(visit) {
+        const producer = visit.producer();
+        await producer.getEventHubProperties();
+        // As the SDK does when the application updates its credential: the next request has a token of the new key.
+        const valid = producer._context.tokenCredential;
+        const [, sharedAccessKeyName] = /SharedAccessKeyName=([^;]+)/.exec(visit.connectionString);
+        producer._context.tokenCredential = createSasTokenProvider({ sharedAccessKeyName, sharedAccessKey: 'rotated' });
+        await refused(producer.getEventHubProperties(), 'UnauthorizedError');
+        await refused(producer.getPartitionProperties('0'), 'UnauthorizedError');
+        producer._context.tokenCredential = valid;
+        assert.equal((await producer.getEventHubProperties()).name, visit.hub);
+    },
+
+    async 'null-body'(visit) {
+        await visit.producer().sendBatch([{ body: null, bodyType: 'data' }, { body: null }], ZERO);
+        assert.deepEqual(bodies(await visit.take(2)), [null, null]);
     },
 };

@@ -147,6 +147,7 @@ export const features = {
         assert.ok(Math.abs(Date.now() - hub.createdOn) < 600_000);
         const empty = await producer.getPartitionProperties('2');
         assert.equal(empty.isEmpty, true);
+        assert.equal(empty.beginningSequenceNumber, -1);
         assert.equal(empty.lastEnqueuedSequenceNumber, -1);
         assert.equal(empty.lastEnqueuedOffset, '-1');
         await producer.sendBatch(events('a', 'b'), { partitionId: '2' });
