@@ -12,21 +12,6 @@ from tests.compat.programs import Step
 
 # Language; group, transport and feature, each of them perhaps a pattern; item of the issue.
 EXPECTED_FAILURES: Final = (
-    ("java", "eventhubs/*/partitions", 1),
-    ("java", "eventhubs/*/partition-keys", 1),
-    ("java", "eventhubs/*/properties", 1),
-    ("java", "eventhubs/*/runtime-information", 1),
-    ("java", "eventhubs/*/balancing", 1),
-    ("java", "eventhubs/*/buffered-producer", 1),
-    ("java", "servicebus/*/transaction-schedule", 2),
-    ("java", "servicebus/*/transaction-across-entities", 2),
-    ("java", "administration/tls/topic", 5),
-    ("java", "administration/tls/subscription", 5),
-    ("java", "administration/tls/exists", 5),
-    ("java", "administration/tls/missing", 5),
-    ("java", "administration/tls/forwarding", 5),
-    ("go", "servicebus/websocket/*", 4),
-    ("go", "eventhubs/websocket/*", 4),
 )
 
 
