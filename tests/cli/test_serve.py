@@ -231,7 +231,7 @@ def test_the_environment_variables_of_the_official_emulator_count(tmp_path: Path
     "arguments, reason",
     [
         (["--config", "missing.toml"], "missing.toml: it cannot be read: No such file"),
-        (["--config", "bad.toml"], "bad.toml, line 3: queues[0]: forward_to is 'a', the queue itself"),
+        (["--config", "bad.toml"], "bad.toml, line 3: queues[0]: max_delivery_count is 0"),
         (["--namespace", "no spaces"], "--namespace is 'no spaces'"),
         (["--port", "65536"], "'--port'"),
         (["--log-level", "loud"], "'--log-level'"),
@@ -240,7 +240,7 @@ def test_the_environment_variables_of_the_official_emulator_count(tmp_path: Path
     ids=lambda value: value[-1] if isinstance(value, list) else "",
 )
 def test_what_cannot_be_is_refused_before_anything_is_opened(tmp_path: Path, arguments: list[str], reason: str) -> None:
-    (tmp_path / "bad.toml").write_text("[[queues]]\nname = 'a'\nforward_to = 'a'")
+    (tmp_path / "bad.toml").write_text("[[queues]]\nname = 'a'\nmax_delivery_count = 0")
     assert reason in one_line(tandem_here("serve", *arguments, folder=tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["bad.toml"]
 

@@ -119,7 +119,7 @@ MUTANTS: Final = (
     Mutant("ids never forgotten", Queue, "on_time", "self.main.wake_at(self.forget_at_ms)", "pass"),
     Mutant("size of what is pending", Namespace, "committed", "queue.pending_bytes -= message.size_bytes", "pass"),
     # --- sessions
-    Mutant("session given twice", Sessions, "accept", "elif session_id in self._accepted:", "elif False:"),
+    Mutant("session given twice", Sessions, "accept", "elif session_key(session_id) in self._accepted:", "elif False:"),
     Mutant("session lock never ends", Sessions, "on_time", "one.locked_until_ms <= now_ms", "False"),
     Mutant("waiter never told", Sessions, "on_time", "waiter.deadline_ms <= now_ms", "False"),
     Mutant("session state lost", Sessions, "put_state", "effects.changes.append(", "effects.changes.copy().append("),
@@ -199,7 +199,7 @@ MUTANTS: Final = (
     Mutant(
         "session state not part of its topic", Sessions, "put_state", "subqueue.grow(by)", "subqueue.size_bytes += by"
     ),
-    Mutant("time that an action set ignored", Queue, "adopt", "message.state = SCHEDULED", "pass"),
+    Mutant("time that an action set ignored", Queue, "adopt", "schedule(message, due_at_ms)", "pass"),
     Mutant("shared by one that left", Queue, "_write", "message.body_number = 0", "pass"),
     Mutant("left and not released", Queue, "_write", "effects.release(body_number)", "pass"),
     Mutant(
