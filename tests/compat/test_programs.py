@@ -14,7 +14,6 @@ from typing import Final
 import pytest
 
 from tandem.testing import Broker
-from tests.compat.expected_failures import EXPECTED_FAILURES, item_of
 from tests.compat.programs import LIMIT_S, Program, Step, Tour, run, steps
 from tests.interop.peers.available import require_go_sdk, require_java_sdk
 from tests.markers import mission
@@ -24,13 +23,7 @@ PROGRAMS: Final[dict[str, Callable[[], list[str | Path]]]] = {"java": require_ja
 
 
 def _cases(language: str) -> list[object]:
-    """Return the steps of a language; one that fails today is expected to fail until its fault is mended."""
-    cases: list[object] = []
-    for step in steps(language):
-        item = item_of(language, step)
-        marks = [] if item is None else [pytest.mark.xfail(strict=True, reason=f"item {item} of issue 17")]
-        cases.append(pytest.param(language, step, id=f"{language}-{'-'.join(step)}", marks=marks))
-    return cases
+    return [pytest.param(language, step, id=f"{language}-{'-'.join(step)}") for step in steps(language)]
 
 
 class Tours:
@@ -85,9 +78,3 @@ def test_the_program_follows_its_whole_plan(language: str, tours: Tours) -> None
 def test_what_an_sdk_does_not_have_is_a_feature_of_others(language: str) -> None:
     for group, missing in NOT_IN_SDK[language].items():
         assert missing.keys() <= FEATURES[group].keys()
-
-
-def test_every_expected_failure_names_a_step() -> None:
-    for language, pattern, _ in EXPECTED_FAILURES:
-        group, _, feature = pattern.split("/")
-        assert feature == "*" or feature in FEATURES[group].keys() - NOT_IN_SDK[language][group].keys(), pattern
