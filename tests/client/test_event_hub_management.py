@@ -75,7 +75,7 @@ async def test_a_consumer_group_is_created_fetched_listed_and_deleted(
     assert await manager.consumer_group_exists(name, "Dashboards")
     await manager.delete_consumer_group(name, "Dashboards")
     assert not await manager.consumer_group_exists(name, "Dashboards")
-    with pytest.raises(MessagingEntityNotFoundError, match="no consumer group"):
+    with pytest.raises(MessagingEntityNotFoundError, match="Dashboards' was not found"):
         await manager.get_consumer_group(name, "Dashboards")
 
 

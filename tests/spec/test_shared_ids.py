@@ -24,14 +24,14 @@ def receive(peer: RawPeer, handle: int, delivery_id: int, payload: bytes = b"m")
     return delivery
 
 
-def settle(peer: RawPeer, delivery: IncomingDelivery, state: DeliveryState = ACCEPTED) -> list[Performative]:
+def settle(peer: RawPeer, delivery: IncomingDelivery, state: DeliveryState | None = ACCEPTED) -> list[Performative]:
     """Decide a delivery; return what is written because of it."""
     delivery.link.settle(delivery, state)
     check_books(peer.connection)
     return peer.read()
 
 
-def expect_answer(written: list[Performative], delivery_id: int, state: DeliveryState) -> None:
+def expect_answer(written: list[Performative], delivery_id: int, state: DeliveryState | None) -> None:
     (disposition,) = written
     assert isinstance(disposition, Disposition)
     assert (disposition.role, disposition.first, disposition.settled) == (RECEIVER, delivery_id, True)
@@ -79,6 +79,16 @@ def test_one_refusal_refuses_all_deliveries_under_the_id(refused: int) -> None:
     written = [settle(peer, one, RELEASED if number == refused else ACCEPTED) for number, one in enumerate(deliveries)]
     assert written[:2] == [[], []]
     expect_answer(written[2], 5, RELEASED)
+
+
+@spec("amqp:2.6.12")
+def test_deliveries_that_share_an_id_can_be_settled_without_an_outcome() -> None:
+    peer = session_server()
+    peer.attach_sender()
+    first, second = receive(peer, 0, 5), receive(peer, 0, 5)
+    assert settle(peer, first, None) == []
+    expect_answer(settle(peer, second, None), 5, None)
+    expect_nothing_kept(peer)
 
 
 @spec("amqp:2.6.12")

@@ -620,6 +620,8 @@ def test_a_link_without_a_direction_does_nothing() -> None:
     link.forget_deliveries()
     with pytest.raises(NotImplementedError):
         link.on_flow(Flow(0, 0, 0, 0), [])
+    with pytest.raises(NotImplementedError):
+        link.write_flow()
     assert repr(link) == "Link('link', handle=0, DETACHED)"
     assert repr(link.session) == "Session(channel=0, UNMAPPED)"
 

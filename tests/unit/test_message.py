@@ -29,8 +29,10 @@ from tandem.amqp.message import (
     has_message_id,
     splice,
     with_application_properties,
+    with_lifetime,
     with_message_id,
     with_service_decimals,
+    without_body,
 )
 from tandem.amqp.sections import HEADER, PROPERTIES, data_section, locate
 from tandem.amqp.types import Char, Decimal128, Described, Int, Symbol, Timestamp, UByte, UInt, ULong
@@ -793,6 +795,26 @@ def test_application_properties_that_are_no_amqp_are_left_alone() -> None:
     # A map of two, the second of which is cut off.
     spoilt = bytes.fromhex("005374c1040294a10561")
     assert with_service_decimals(spoilt) == spoilt
+
+
+def test_a_message_without_a_decimal_among_its_application_properties_keeps_its_bytes() -> None:
+    bare = encode_message(application_properties={"a": 1}, value=BID_DECIMAL)
+    assert with_service_decimals(bare) is bare
+
+
+def test_properties_that_are_no_amqp_keep_their_times() -> None:
+    # A list of three, the first of which is cut off.
+    spoilt = bytes.fromhex("005373c00203a105")
+    assert with_lifetime(spoilt, 1, 2) == spoilt
+    assert Message(with_lifetime(b"", 1, 2)).properties == Properties(creation_time=1, absolute_expiry_time=2)
+
+
+@pytest.mark.parametrize("body", [{"data": b"body"}, {"value": "body"}, {}], ids=["data", "value", "none"])
+def test_a_message_without_its_body_has_everything_else(body: dict[str, Any]) -> None:
+    parts_of_it = {"properties": Properties(to="x"), "application_properties": {"a": 1}, "footer": {"f": 1}}
+    bodiless = Message(without_body(encode_message(**parts_of_it, **body)))
+    assert (bodiless.properties, bodiless.application_properties, bodiless.footer) == tuple(parts_of_it.values())
+    assert bodiless.sections.body_spans == []
 
 
 def test_decimals_that_are_set_anew_have_the_layout_of_the_service() -> None:

@@ -129,7 +129,7 @@ final class HubConsumers {
             EventProcessorClientBuilder builder = new EventProcessorClientBuilder()
                 .connectionString(visit.address(), visit.entity).consumerGroup("$Default")
                 .transportType(visit.transportType()).retryOptions(Visit.oneTry()).checkpointStore(store)
-                .loadBalancingStrategy(LoadBalancingStrategy.GREEDY).loadBalancingUpdateInterval(Duration.ofMillis(500))
+                .loadBalancingStrategy(LoadBalancingStrategy.BALANCED).loadBalancingUpdateInterval(Duration.ofMillis(500))
                 .partitionOwnershipExpirationInterval(Duration.ofSeconds(60))
                 .initialPartitionEventPosition(partition -> EventPosition.earliest())
                 .processPartitionInitialization(context -> partitions.add(context.getPartitionContext().getPartitionId()))
