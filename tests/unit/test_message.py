@@ -811,7 +811,11 @@ def test_properties_that_are_no_amqp_keep_their_times() -> None:
 
 @pytest.mark.parametrize("body", [{"data": b"body"}, {"value": "body"}, {}], ids=["data", "value", "none"])
 def test_a_message_without_its_body_has_everything_else(body: dict[str, Any]) -> None:
-    parts_of_it = {"properties": Properties(to="x"), "application_properties": {"a": 1}, "footer": {"f": 1}}
+    parts_of_it: dict[str, Any] = {
+        "properties": Properties(to="x"),
+        "application_properties": {"a": 1},
+        "footer": {"f": 1},
+    }
     bodiless = Message(without_body(encode_message(**parts_of_it, **body)))
     assert (bodiless.properties, bodiless.application_properties, bodiless.footer) == tuple(parts_of_it.values())
     assert bodiless.sections.body_spans == []
