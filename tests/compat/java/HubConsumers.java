@@ -130,7 +130,7 @@ final class HubConsumers {
                 .connectionString(visit.address(), visit.entity).consumerGroup("$Default")
                 .transportType(visit.transportType()).retryOptions(Visit.oneTry()).checkpointStore(store)
                 .loadBalancingStrategy(LoadBalancingStrategy.BALANCED).loadBalancingUpdateInterval(Duration.ofMillis(500))
-                .partitionOwnershipExpirationInterval(Duration.ofSeconds(60))
+                .partitionOwnershipExpirationInterval(Duration.ofSeconds(10))
                 .initialPartitionEventPosition(partition -> EventPosition.earliest())
                 .processPartitionInitialization(context -> partitions.add(context.getPartitionContext().getPartitionId()))
                 .processPartitionClose(context -> partitions.remove(context.getPartitionContext().getPartitionId()))
