@@ -14,6 +14,7 @@ from tandem.management.connection_string import ConnectionString
 from tandem.server.health.diagnosis import newest_diagnosis
 from tandem.store.check import check
 from tests.cli.program import PROGRAM, tandem
+from tests.health.conditions import wait_for
 from tests.health.sabotage import ROOT, BrokenBroker
 from tests.health.traffic import Account, consuming, send_each
 from tests.markers import mission
@@ -32,17 +33,6 @@ HASTY = "stall_ms = 8_000\nrestart_ms = 2_000"
 
 def bodies(prefix: str, count: int = 30) -> list[str]:
     return [f"{prefix}-{number}" for number in range(count)]
-
-
-def wait_for(broker: BrokenBroker, is_so: Callable[[dict[str, Any]], object], what: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-
-    def look() -> object:
-        found.update(broker.diagnosis())
-        return is_so(found)
-
-    wait_until(look, what, lambda: str(found))
-    return found
 
 
 def restarts(level: str, count: int) -> Callable[[dict[str, Any]], bool]:
