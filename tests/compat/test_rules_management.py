@@ -177,6 +177,13 @@ async def test_rules_are_listed_in_pages_until_there_are_none(bus: Bus) -> None:
         assert status == 204
 
 
+@in_a_loop
+async def test_all_rules_come_in_one_answer_to_a_client_that_asks_for_all(bus: Bus) -> None:
+    subscription = new_subscription(bus, *(rule(f"rule-{number}", sql(f"n = {number}")) for number in range(150)))
+    async with managed(bus, subscription.name) as management:
+        assert len(await management.rules(top=2**31 - 1)) == 150
+
+
 @mission("M17")
 @in_a_loop
 async def test_a_rule_that_exists_is_not_added_again(bus: Bus) -> None:

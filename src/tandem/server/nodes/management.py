@@ -44,11 +44,13 @@ from tandem.errors import (
     OperationNotImplemented,
     ProtocolError,
     Scope,
+    SessionLockLost,
     SessionNotFound,
 )
+from tandem.limits import MAX_RULES_PER_SUBSCRIPTION
 from tandem.server.admission import Admission
 from tandem.server.faults.faults import Verdict
-from tandem.server.nodes.entity import checked_properties
+from tandem.server.nodes.entity import Egress, checked_properties
 from tandem.server.nodes.link_meter import LinkMeter, outcome_of
 from tandem.server.nodes.responses import find_response_link
 from tandem.server.nodes.rules import read_rule, rule_description
@@ -66,9 +68,6 @@ _ALL_SESSIONS_MS: Final = 253_402_300_800_000
 
 # Messages. What one request may name: tokens, sequence numbers or messages to schedule.
 _MAX_ITEMS: Final = 4_096
-
-# Rules. A page of an answer.
-_MAX_RULES: Final = 100
 
 Body = dict[str, object]
 # What a request is answered with: a status and a body, or what has gone wrong.
@@ -457,8 +456,21 @@ def _sessions(link: ManagementLink) -> Sessions:
     return sessions
 
 
+def _held_session_id(link: ManagementLink, request: _Request) -> str:
+    """Return the session that a request is about. A receiver of the same connection has to hold it."""
+    session_id = request.text("session-id")
+    holder = _sessions(link).held(session_id).consumer.context
+    if not isinstance(holder, Egress) or holder.peer is not link.peer:
+        raise SessionLockLost(
+            f"The session '{session_id:.80}' is held by another connection: its lock here has expired. Accept the "
+            "session again.",
+            Scope.DELIVERY,
+        )
+    return session_id
+
+
 def _renew_session_lock(link: ManagementLink, request: _Request) -> None:
-    sessions, session_id = _sessions(link), request.text("session-id")
+    sessions, session_id = _sessions(link), _held_session_id(link, request)
     transaction = request.transaction
     until_ms = sessions.renew(session_id) if transaction is None else transaction.renew_session(sessions, session_id)
     request.answer((200, {"expiration": Timestamp(until_ms)}))
@@ -466,7 +478,7 @@ def _renew_session_lock(link: ManagementLink, request: _Request) -> None:
 
 def _set_session_state(link: ManagementLink, request: _Request) -> None:
     sessions = _sessions(link)
-    session_id = request.text("session-id")
+    session_id = _held_session_id(link, request)
     state = request.body.get("session-state")
     if state is not None and not isinstance(state, bytes):
         raise ArgumentError(f"session-state must be a binary or null, got {state!r:.80}")
@@ -474,14 +486,12 @@ def _set_session_state(link: ManagementLink, request: _Request) -> None:
         request.transaction.set_session_state(sessions, session_id, state)
         request.answer((200, {}))
         return
-    sessions.held(session_id)
     sessions.set_state(session_id, state, request)
 
 
 def _get_session_state(link: ManagementLink, request: _Request) -> None:
     sessions = _sessions(link)
-    session_id = request.text("session-id")
-    sessions.held(session_id)
+    session_id = _held_session_id(link, request)
     request.convert = lambda answer: (200, {"session-state": cast("tuple[bytes | None]", answer)[0]})
     if request.transaction is not None:
         request.transaction.get_session_state(sessions, session_id, request)
@@ -528,7 +538,8 @@ def _remove_rule(link: ManagementLink, request: _Request) -> None:
 def _enumerate_rules(link: ManagementLink, request: _Request) -> None:
     rules = sorted(_subscription(link).rules.values(), key=lambda rule: rule.name.lower())
     skip = max(0, request.number("skip", 0))
-    page = rules[skip : skip + min(max(0, request.number("top", _MAX_RULES)), _MAX_RULES)]
+    # As many as are asked for: the Java SDK asks once, and takes the answer for all rules.
+    page = rules[skip : skip + max(0, request.number("top", MAX_RULES_PER_SUBSCRIPTION))]
     if not page:
         raise _NoRules("There is no rule to list.")
     request.answer((200, {"rules": [{"rule-description": rule_description(rule)} for rule in page]}))
