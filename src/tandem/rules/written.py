@@ -13,22 +13,24 @@ from typing import Final
 from tandem.errors import ArgumentError
 from tandem.rules.values import MAX_DATETIME_TICKS, MAX_INT64, MIN_INT64, DateTime, TimeSpan, Written, rule_value
 
-__all__ = ["INTEGER_RANGES", "read_written"]
+__all__ = ["read_written"]
 
 # Characters. The longest text that a client writes is a duration with seven digits in each part, of half this length.
 _MAX_CHARACTERS: Final = 100
 
 _TICKS_PER_SECOND: Final = 10_000_000
 
-# The least and the greatest value of each type of integer.
-INTEGER_RANGES: Final[dict[str, tuple[int, int]]] = {
-    "byte": (-(1 << 7), (1 << 7) - 1),
-    "short": (-(1 << 15), (1 << 15) - 1),
-    "int": (-(1 << 31), (1 << 31) - 1),
-    "long": (MIN_INT64, MAX_INT64),
-    "unsignedByte": (0, (1 << 8) - 1),
-    "unsignedShort": (0, (1 << 16) - 1),
-    "unsignedInt": (0, (1 << 32) - 1),
+# The least and the greatest value of each type of integer. SDKs write integers of 64 bits as an int: that of Go all of
+# them, that of Python negative ones. Each reads what it wrote, and Go does not read a long, so the type stays.
+_SIGNED: Final = (MIN_INT64, MAX_INT64)
+_INTEGER_RANGES: Final[dict[str, tuple[int, int]]] = {
+    "byte": _SIGNED,
+    "short": _SIGNED,
+    "int": _SIGNED,
+    "long": _SIGNED,
+    "unsignedByte": _SIGNED,
+    "unsignedShort": _SIGNED,
+    "unsignedInt": _SIGNED,
     "unsignedLong": (0, (1 << 64) - 1),
 }
 
@@ -60,17 +62,12 @@ def read_written(kind: str, text: str, field: str) -> object:
         return Written(kind, text, text)
     if len(text) > _MAX_CHARACTERS:
         raise ArgumentError(f"{field} has {len(text):,} characters; a {kind:.20} has at most {_MAX_CHARACTERS}")
-    value = _read(kind, text.strip(), field)
-    if kind in INTEGER_RANGES and isinstance(value, int):
-        least, most = INTEGER_RANGES[kind]
-        # The SDK of Python calls every integer below the range of an int an int.
-        return Written(kind if least <= value <= most else "long", text, value)
-    return Written(kind, text, value)
+    return Written(kind, text, _read(kind, text.strip(), field))
 
 
 def _read(kind: str, text: str, field: str) -> object:
-    if kind in INTEGER_RANGES:
-        return _read_integer(text, field, INTEGER_RANGES["unsignedLong" if kind == "unsignedLong" else "long"])
+    if kind in _INTEGER_RANGES:
+        return _read_integer(text, field, _INTEGER_RANGES[kind])
     if kind == "boolean":
         if text.lower() not in _BOOLEANS:
             raise ArgumentError(f"{field} is {text!r}; it must be true or false")
