@@ -128,6 +128,28 @@ def test_delivery_annotations_behind_the_footer_are_accepted_as_the_official_pyt
     assert sections.bare() == PROPERTIES_BYTES + DATA_BYTES + FOOTER_BYTES
 
 
+@spec("amqp:3.2.10")
+@pytest.mark.parametrize("header", [b"", HEADER_BYTES], ids=["bare", "header"])
+@pytest.mark.parametrize("behind", [b"", DELIVERY_ANNOTATIONS_BYTES], ids=["last", "before-annotations"])
+@pytest.mark.parametrize(
+    "sent, kept",
+    [
+        ("c10702 a1016b a10176", "c10702 a3016b a10176"),
+        ("d10000000d00000002 b1000000016b a10176", "d10000000d00000002 b3000000016b a10176"),
+        ("c10d04 a3016b a10176 a1016c a10177", "c10d04 a3016b a10176 a3016c a10177"),
+        ("c10802 a102c3bc a10176", "c10802 a102c3bc a10176"),
+        ("c10602 5301 a10176", "c10602 5301 a10176"),
+        ("c10100", "c10100"),
+        ("c10702 a1096b a10176", "c10702 a1096b a10176"),
+    ],
+    ids=["string", "long-string", "both", "not-ascii", "number", "empty", "invalid"],
+)
+def test_the_keys_of_a_footer_become_symbols(header: bytes, behind: bytes, sent: str, kept: str) -> None:
+    """The Java SDK writes them as strings, and reads only symbols."""
+    payload = header + DATA_BYTES + bytes.fromhex("005378" + sent) + behind
+    assert locate(payload).bare() == DATA_BYTES + bytes.fromhex("005378" + kept)
+
+
 def test_data_sections_apart_from_one_another_are_one_body() -> None:
     sections = locate(DATA_BYTES + FOOTER_BYTES + data_section(b"more"))
     assert sections.raw(DATA) == DATA_BYTES + data_section(b"more")

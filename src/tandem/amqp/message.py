@@ -285,7 +285,7 @@ class Message:
 
     @property
     def bare_bytes(self) -> bytes:
-        """Properties to footer, in the order of the specification, as received."""
+        """Properties to footer, in the order of the specification."""
         return self.sections.bare()
 
     @property

@@ -229,12 +229,18 @@ class Sections:
         return self.spans[at + 1], self.spans[at + 2]
 
     def bare(self) -> bytes:
-        """The bare message and the footer, in the order of the specification and with the usual descriptors."""
-        if not self.is_canonical:
-            return b"".join([self.raw(code) for code in _BARE])
-        # As nearly every sender writes it: the bare message is what follows the header and annotations.
+        """Return the bare message and the footer, in the order of the specification and with the usual descriptors.
+
+        The keys of the footer are symbols, as the specification wants them.
+        """
         spans = self.spans
-        return self.payload[max(0, spans[2], spans[5], spans[8]) :]
+        if self.is_canonical:
+            # As nearly every sender writes it: the bare message is what follows the header and annotations.
+            bare = self.payload[max(0, spans[2], spans[5], spans[8]) :]
+        else:
+            bare = b"".join([self.raw(code) for code in _BARE])
+        value, end = spans[_FOOTER_SPAN + 1], spans[_FOOTER_SPAN + 2]
+        return bare if value < 0 else bare[: value - end] + _with_symbol_keys(self.payload, value, end)
 
     def entries(self, code: int, dropped: Set[bytes] = _NOTHING_DROPPED) -> Entries:
         """The entries of a map section as they were received, without those whose key, as text, is in `dropped`."""
@@ -380,6 +386,27 @@ def _entries(payload: bytes, offset: int, end: int, dropped: Set[bytes]) -> Entr
         raise DecodeError(f"map at offset {offset} holds {count} keys and values that end at {at}, its size says {end}")
     pieces.append(payload[first:end])
     return Entries(b"".join(pieces), kept_count)
+
+
+def _with_symbol_keys(payload: bytes, offset: int, end: int) -> bytes:
+    """Return the map between `offset` and `end` with each key that is an ASCII string as a symbol (part 3.2.10).
+
+    The Java SDK writes the keys of a footer as strings, and fails to read any that is not a symbol. Both take the same
+    bytes behind their constructor. A map that is not valid AMQP stays as it is.
+    """
+    changed = bytearray(payload[offset:end])
+    try:
+        count, at = _count_and_first(payload, offset, end)
+        for _ in range(count // 2):
+            behind_key = skip(payload, at, end)
+            text = _text(payload, at, behind_key)
+            if text is not None and text.isascii():
+                # 0xA1 and 0xB1 become 0xA3 and 0xB3.
+                changed[at - offset] |= 0x02
+            at = skip(payload, behind_key, end)
+    except DecodeError:
+        return payload[offset:end]
+    return bytes(changed)
 
 
 def _count_and_first(payload: bytes, offset: int, end: int) -> tuple[int, int]:
