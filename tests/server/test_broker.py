@@ -93,6 +93,15 @@ def manage(client: Client, queue: str, operation: str, body: dict[str, object]) 
     return request(client, f"{queue}/$management", {"operation": f"com.microsoft:{operation}"}, body)
 
 
+async def put_token(broker: Broker, client: Client, audience: str, *, key: str = KEY, lasts_s: int = 600) -> object:
+    """Put a token to `$cbs`, and return the status of the answer."""
+    token = make_token(audience, RULE, key, broker.settings.clock.now_ms() // 1000 + lasts_s)
+    asked: dict[str, object] = {"operation": "put-token", "type": "servicebus.windows.net:sastoken", "name": audience}
+    answer = await request(client, "$cbs", asked, token)
+    assert answer.application_properties is not None
+    return answer.application_properties["status-code"]
+
+
 def data_of(delivery: IncomingDelivery) -> bytes | None:
     return Message(delivery.payload).data
 
@@ -336,6 +345,29 @@ async def test_a_stranger_that_attaches_again_and_again_is_closed(tmp_path: Path
         await client.close()
 
 
+@mission("M34")
+async def test_a_client_that_asks_for_what_is_missing_is_no_stranger(tmp_path: Path) -> None:
+    """The Go SDK opens two links to $cbs for each entity. Its fifth one must not cost it the connection."""
+    async with running(tmp_path) as broker:
+        await make_queue(broker, "q")
+        async with await connect(broker, is_stranger=True) as client:
+            for entity, status in [("missing", 404)] * 5 + [("q", 202)]:
+                assert await put_token(broker, client, f"sb://localhost/{entity}") == status
+            await client.receiver("q")
+            with pytest.raises(RemoteError, match="amqp:unauthorized-access"):
+                await client.receiver("missing")
+
+
+async def test_a_stranger_with_a_wrong_key_stays_one(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        client = await connect(broker, is_stranger=True)
+        for _ in range(4):
+            assert await put_token(broker, client, "sb://localhost/missing", key="guess") == 401
+        with pytest.raises(RemoteError, match="at most 8 are allowed"):
+            await client.sender("$cbs")
+        await client.close()
+
+
 async def test_a_stranger_that_proves_nothing_in_time_is_closed(tmp_path: Path) -> None:
     # Time to connect on a busy machine; whether it is also enough to attach does not matter.
     async with running(tmp_path, authentication_timeout_s=2.0) as broker:
@@ -356,16 +388,7 @@ async def test_a_token_opens_its_entity_until_it_ends(tmp_path: Path) -> None:
         await make_queue(broker, "q")
         await make_queue(broker, "other")
         async with await connect(broker, is_stranger=True) as client:
-            ends_at_s = broker.settings.clock.now_ms() // 1000 + 5
-            token = make_token("sb://localhost/q", RULE, KEY, ends_at_s)
-            properties: dict[str, object] = {
-                "operation": "put-token",
-                "type": "servicebus.windows.net:sastoken",
-                "name": "sb://localhost/q",
-            }
-            answer = await request(client, "$cbs", properties, token)
-            assert answer.application_properties is not None
-            assert answer.application_properties["status-code"] == 202
+            assert await put_token(broker, client, "sb://localhost/q", lasts_s=5) == 202
             receiver = await client.receiver("q")
             with pytest.raises(RemoteError, match="amqp:unauthorized-access"):
                 await client.receiver("other")

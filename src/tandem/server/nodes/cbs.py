@@ -94,6 +94,8 @@ class CbsLink:
         if peer.services.faults is not None:
             peer.services.faults.check_authentication()
         claims = peer.verify_token(token, audience)
+        # Valid for something, if not for this entity: the client is no stranger.
+        peer.mark_authenticated()
         address = parse_address(audience)
         # Only a client with a valid token learns which entities exist.
         if address.entity and not peer.services.namespace.has_entity(address.entity):
