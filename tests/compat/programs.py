@@ -88,11 +88,15 @@ def steps(language: str) -> tuple[Step, ...]:
     return tuple(step for step in wanted if IS_LONG or step.feature in SHORT_FORM.get((step.group, step.transport), ()))
 
 
-def run(program: Program, broker: Broker) -> Tour:
-    """Make the entities, let the program follow its plan, and return its reports."""
+def run(program: Program, broker: Broker, chosen: Sequence[Step] | None = None, http_port: int | None = None) -> Tour:
+    """Make the entities, let the program follow its plan, and return its reports.
+
+    The plan has the chosen steps, or all of the language. The administration client asks the broker on `http_port`, or
+    on the port that every broker has for HTTP.
+    """
     plan = "".join(
         f"{step.group}\t{step.transport}\t{step.feature}\t{_make_entity(broker, step)}\n"
-        for step in steps(program.language)
+        for step in (steps(program.language) if chosen is None else chosen)
     )
     # TLS wants a name: an address is nothing that a client may ask for in its first message.
     endpoint = f"Endpoint=sb://localhost:{broker.port}"
@@ -100,7 +104,7 @@ def run(program: Program, broker: Broker) -> Tour:
         f"{endpoint};SharedAccessKeyName={ROOT_RULE};SharedAccessKey={ROOT_KEY}",
         f"{endpoint};SharedAccessKeyName=Listener;SharedAccessKey=key-of-listener",
     ]
-    command = [*program.command, *addresses, str(broker.http_port), broker.ca_path]
+    command = [*program.command, *addresses, str(http_port or broker.http_port), broker.ca_path]
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         try:
             ended = subprocess.run(

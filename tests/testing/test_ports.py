@@ -46,6 +46,24 @@ def test_a_port_on_which_anybody_listens_is_not_chosen() -> None:
         assert 19_004 not in reservation.ports
 
 
+def test_a_certain_port_is_reserved_once() -> None:
+    with PortReservation(1) as reservation:
+        [port] = reservation.ports
+        assert PortReservation.of(port) is None
+    mine = PortReservation.of(port)
+    assert mine is not None
+    with mine:
+        assert mine.ports == [port]
+        assert PortReservation.of(port) is None
+
+
+def test_a_certain_port_on_which_anybody_listens_is_not_reserved() -> None:
+    with PortReservation(1) as reservation:
+        [port] = reservation.ports
+    with socket.create_server((HOST, port)):
+        assert PortReservation.of(port) is None
+
+
 @pytest.mark.usefixtures("ten_ports")
 def test_closed_reservations_leave_their_ports_to_others() -> None:
     for _ in range(3):

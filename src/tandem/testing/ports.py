@@ -33,14 +33,24 @@ class PortReservation:
         while len(self.ports) < count:
             # Not drawn from the seeded generator: two test processes with one seed would want the same ports.
             port = random.SystemRandom().randint(FIRST_PORT, LAST_PORT)
-            claim = _claim(port)
-            if claim is None:
-                continue
-            if _is_free(port):
-                self.ports.append(port)
-                self._claims.append(claim)
-            else:
-                claim.close()
+            self._reserve(port)
+
+    @classmethod
+    def of(cls, port: int) -> Self | None:
+        """Reserve this port. Return None if another process has reserved it or listens on it."""
+        reservation = cls(0)
+        return reservation if reservation._reserve(port) else None
+
+    def _reserve(self, port: int) -> bool:
+        claim = _claim(port)
+        if claim is None:
+            return False
+        if not _is_free(port):
+            claim.close()
+            return False
+        self.ports.append(port)
+        self._claims.append(claim)
+        return True
 
     def __enter__(self) -> Self:
         return self
