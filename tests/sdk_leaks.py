@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from asyncio import BaseTransport, StreamWriter
+from asyncio.sslproto import _SSLProtocolTransport
 from collections.abc import Iterator
 from socket import socket
 from types import FrameType
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
     from sys import UnraisableHookArgs
 
 __all__ = ["ignore_leaks_of_the_sdk"]
+
+# The SDK uses streams over TLS, and speaks WebSocket through a client of aiohttp. Tandem leaves none of these open.
+_MODULES_OF_THE_SDK: Final = frozenset(
+    ("asyncio.streams", "aiohttp.client", "aiohttp.client_proto", "aiohttp.client_reqrep", "aiohttp.connector")
+)
 
 # Identities of the sockets that the SDK has made. One that is made later in the same place is judged anew.
 _sockets_of_the_sdk: Final[set[int]] = set()
@@ -64,9 +70,12 @@ def _is_leak_of_the_sdk(unraisable: UnraisableHookArgs) -> bool:
 def _is_of_the_sdk(thing: object) -> bool:
     if isinstance(thing, StreamWriter):
         thing = thing.transport
+    if isinstance(thing, _SSLProtocolTransport):
+        protocol: object = thing.get_protocol()
+        # One that its peer has ended has none, and leaves nothing open.
+        return protocol is None or type(protocol).__module__ in _MODULES_OF_THE_SDK
     if isinstance(thing, BaseTransport):
         thing = getattr(thing, "_sock", None)
     if isinstance(thing, socket):
         return id(thing) in _sockets_of_the_sdk
-    # The SDK speaks WebSocket through a client of aiohttp. Tandem's own client leaves none open.
-    return type(thing).__module__ in {"aiohttp.client", "aiohttp.client_reqrep", "aiohttp.connector"}
+    return type(thing).__module__ in _MODULES_OF_THE_SDK

@@ -19,7 +19,7 @@ import pytest
 
 from tandem.auth.keys import KeyRing
 from tandem.testing import Broker
-from tests.compat.sdk import RULES, Bus, ClockedBus, collect_what_is_left_open
+from tests.compat.sdk import RULES, Bus, ClockedBus
 
 # More than there are cores: they wait for the SDK, which waits.
 TESTS_AT_ONCE: Final = 24
@@ -88,7 +88,6 @@ def at_once(request: pytest.FixtureRequest, broker: Broker) -> Iterator[AtOnce]:
     at_once = AtOnce(items, broker)
     yield at_once
     at_once.close()
-    collect_what_is_left_open()
 
 
 @pytest.hookimpl(tryfirst=True)

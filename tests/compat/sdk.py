@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import gc
 import uuid
-import warnings
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -51,12 +49,8 @@ RULES: Final = (
 # in hand for a slow machine.
 RENEWED_LOCK_MS: Final = 12_000
 
-# For a module with refusals: the SDK leaves its socket open when it is refused.
-LEFT_OPEN: Final = [
-    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"),
-]
 # For a module whose tests run several at a time: see conftest.py.
-AT_ONCE: Final = [pytest.mark.usefixtures("at_once"), pytest.mark.timeout(TEST_LIMIT_S), *LEFT_OPEN]
+AT_ONCE: Final = [pytest.mark.usefixtures("at_once"), pytest.mark.timeout(TEST_LIMIT_S)]
 
 Parameters = ParamSpec("Parameters")
 
@@ -254,13 +248,6 @@ def in_a_loop(test: Callable[Parameters, Coroutine[Any, Any, None]]) -> Callable
         asyncio.run(test(*arguments, **options))
 
     return run
-
-
-def collect_what_is_left_open() -> None:
-    """The sockets that the SDK leaves open are nobody else's trouble."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
 
 
 def text(message: ServiceBusReceivedMessage) -> str:

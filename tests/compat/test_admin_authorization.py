@@ -16,11 +16,9 @@ from azure.servicebus.management import AccessRights
 from tandem.auth.sas import make_token
 from tandem.testing import Broker
 from tests.compat.admin import SYNC, Admin, new_name, shared_access_rule
-from tests.compat.sdk import LEFT_OPEN, connection_string, texts
+from tests.compat.sdk import connection_string, texts
 from tests.markers import mission
 from tests.patience import PATIENCE_S
-
-pytestmark = LEFT_OPEN
 
 PRIMARY, SECONDARY, REPLACED = "cHJpbWFyeQ==", "c2Vjb25kYXJ5", "cmVwbGFjZWQ="
 SENDS: Final = shared_access_rule("sends", [AccessRights.SEND], PRIMARY, SECONDARY)

@@ -22,10 +22,8 @@ from azure.servicebus.management import (
 
 from tandem.testing import Broker
 from tests.compat.admin import KINDS, SYNC, Admin, new_name, shared_access_rule
-from tests.compat.sdk import LEFT_OPEN, Bus, take_all, take_one
+from tests.compat.sdk import Bus, take_all, take_one
 from tests.markers import mission
-
-pytestmark = LEFT_OPEN
 
 # .NET's largest TimeSpan, as the SDK reads it.
 FOR_EVER: Final = timedelta(days=10_675_199, seconds=10_085, microseconds=477_581)

@@ -17,10 +17,8 @@ from azure.core.exceptions import (
 
 from tandem.testing import Broker
 from tests.compat.admin import KINDS, SYNC, Admin, new_name
-from tests.compat.sdk import LEFT_OPEN, ROOT_KEY, ROOT_RULE
+from tests.compat.sdk import ROOT_KEY, ROOT_RULE
 from tests.markers import mission
-
-pytestmark = LEFT_OPEN
 
 
 @pytest.fixture(params=KINDS, scope="module")

@@ -10,11 +10,9 @@ from azure.servicebus.management import SqlRuleFilter
 
 from tandem.testing import Broker
 from tests.compat.admin import SYNC, Admin
-from tests.compat.sdk import LEFT_OPEN, ROOT_KEY, connection_string, texts
+from tests.compat.sdk import ROOT_KEY, connection_string, texts
 from tests.markers import mission
 from tests.patience import PATIENCE_S
-
-pytestmark = LEFT_OPEN
 
 
 @mission("M4", "M7")

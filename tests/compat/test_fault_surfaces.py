@@ -28,12 +28,10 @@ from tandem.fault_kinds import DEFAULT_ERRORS, FaultKind
 from tandem.management.connection_string import ConnectionString
 from tandem.server.faults import FaultSettings
 from tandem.testing import Bus
-from tests.compat.sdk import LEFT_OPEN, SILENCE_S, collect_what_is_left_open
+from tests.compat.sdk import SILENCE_S
 from tests.markers import mission
 from tests.patience import PATIENCE_S, wait_until
 from tools.fault_surfaces import EXPECTED, Seen, Surface
-
-pytestmark = LEFT_OPEN
 
 DELAY_MS = 600_000
 # A token is good until then.
@@ -301,7 +299,6 @@ def bus(module_bus: Bus) -> Iterator[Bus]:
     kept = module_bus.take_stock()
     yield module_bus
     module_bus.clean(kept)
-    collect_what_is_left_open()
 
 
 @mission("M12", "M13", "M14", "M15")

@@ -20,11 +20,9 @@ from azure.servicebus.exceptions import MessageLockLostError
 
 from tandem.testing import Broker
 from tests.compat.sdk import (
-    LEFT_OPEN,
     TEST_LIMIT_S,
     Bus,
     await_empty,
-    collect_what_is_left_open,
     correlation,
     in_seconds,
     number_of,
@@ -39,7 +37,7 @@ from tests.compat.sdk import (
 from tests.markers import mission
 from tests.patience import PATIENCE_S
 
-pytestmark = [pytest.mark.timeout(TEST_LIMIT_S), *LEFT_OPEN]
+pytestmark = pytest.mark.timeout(TEST_LIMIT_S)
 
 Survivor = Callable[[Bus], Iterator[None]]
 
@@ -361,7 +359,6 @@ def outcomes(
     folder = tmp_path_factory.mktemp("restart")
     with ThreadPoolExecutor(len(ENDS)) as pool:
         yield {end: pool.submit(outlive, end, folder / end) for end in ENDS}
-    collect_what_is_left_open()
 
 
 @mission("M1", "M3", "M7", "M8", "M15")

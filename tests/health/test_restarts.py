@@ -7,8 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tandem.management.client import ManagementClient
 from tandem.management.connection_string import ConnectionString
 from tandem.server.health.diagnosis import newest_diagnosis
@@ -19,8 +17,6 @@ from tests.health.sabotage import ROOT, BrokenBroker
 from tests.health.traffic import Account, consuming, send_each
 from tests.markers import mission
 from tests.patience import wait_until
-
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 
 EXIT_STALLED = 75
 # So that nothing but what a test breaks is restarted, whatever the machine does.

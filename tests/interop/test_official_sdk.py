@@ -77,8 +77,6 @@ def test_settled_deliveries_reach_the_sdk(relay: RelayThread) -> None:
     assert [b"".join(message.data) for message in received] == [b"x", b"y"]
 
 
-# The SDK leaves its socket open when it is refused.
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 def test_a_wrong_password_is_refused_in_a_way_that_the_sdk_understands(relay: RelayThread) -> None:
     client = SendClient(f"127.0.0.1:{relay.port}", "queue", **client_options("wrong"))
     with pytest.raises(ValueError, match="SASL negotiation failed"):

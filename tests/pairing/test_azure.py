@@ -8,7 +8,7 @@ import contextlib
 import copy
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -34,13 +34,11 @@ from tandem.pairing.azure.messages import DivertedMessages, SdkMessage, rewrite,
 from tandem.pairing.detour import Judgement
 from tandem.testing import Broker
 from tandem.testing.chaos import ChaosProxy
-from tests.compat.sdk import collect_what_is_left_open
 from tests.markers import mission
 from tests.pairing.hurry import heal, inject
 from tests.patience import PATIENCE_S, until, wait_until
 
 # The SDK leaves sockets behind when a connection fails; that is not ours to judge.
-pytestmark = [pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")]
 
 
 class Driven:
@@ -65,7 +63,7 @@ DriveFactory = Callable[..., contextlib.AbstractAsyncContextManager[Driven]]
 
 
 @pytest.fixture(params=["blocking", "asyncio"])
-def drive(request: pytest.FixtureRequest, primary: Broker, secondary: Broker, name: str) -> Iterator[DriveFactory]:
+def drive(request: pytest.FixtureRequest, primary: Broker, secondary: Broker, name: str) -> DriveFactory:
     is_async = request.param == "asyncio"
 
     @contextlib.asynccontextmanager
@@ -89,8 +87,7 @@ def drive(request: pytest.FixtureRequest, primary: Broker, secondary: Broker, na
         finally:
             await driven.call(client.close)
 
-    yield make
-    collect_what_is_left_open()
+    return make
 
 
 def sdk_client(request: pytest.FixtureRequest, broker: Broker) -> ServiceBusClient | AsyncServiceBusClient:
@@ -424,7 +421,6 @@ def test_a_send_that_waits_when_its_client_is_closed_is_told_which_client_that_w
         client.close()
         with pytest.raises(StateError, match=f"the paired client for amqp://127.0.0.1:{primary.port} was closed"):
             sending.result(PATIENCE_S)
-    collect_what_is_left_open()
 
 
 def divert_one(primary: Broker, secondary: Broker, queue: str, **chosen: Any) -> None:
@@ -494,7 +490,6 @@ def test_wherever_a_connection_is_cut_the_settings_are_not_to_blame(primary: Bro
                     sender.send_messages(ServiceBusMessage("x"), timeout=12)
             except ServiceBusError as error:
                 judged[cut_after_bytes] = judge_primary(error)
-    collect_what_is_left_open()
     assert Judgement.LOST in judged.values()
     assert Judgement.REFUSED not in judged.values(), judged
 

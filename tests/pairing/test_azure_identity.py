@@ -20,7 +20,6 @@ from tandem.errors import ConfigurationError
 from tandem.pairing import FailoverState, PairingEvent
 from tandem.pairing.azure import PairedServiceBusClient, PairedServiceBusOptions, SyphonRunner, aio
 from tandem.testing import Broker
-from tests.compat.sdk import collect_what_is_left_open
 from tests.markers import mission
 from tests.pairing.test_identity import backlog, spelled
 from tests.patience import until
@@ -28,7 +27,6 @@ from tests.patience import until
 DEVELOPMENT = ("--dev", "--allow-faults")
 
 # The SDK leaves sockets behind when a connection fails; that is not ours to judge.
-pytestmark = [pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")]
 
 
 @pytest.fixture
@@ -68,7 +66,7 @@ def is_async(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture
-def drive(is_async: bool, secondary: Broker) -> Iterator[Drive]:
+def drive(is_async: bool, secondary: Broker) -> Drive:
     @contextlib.asynccontextmanager
     async def make(primary: Any, **chosen: Any) -> AsyncIterator[Driven]:
         events: list[PairingEvent] = []
@@ -88,8 +86,7 @@ def drive(is_async: bool, secondary: Broker) -> Iterator[Drive]:
         finally:
             await driven.call(client.close)
 
-    yield make
-    collect_what_is_left_open()
+    return make
 
 
 @mission("M21", "M26")

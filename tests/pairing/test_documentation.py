@@ -8,8 +8,6 @@ import io
 import re
 from pathlib import Path
 
-import pytest
-
 from tandem.pairing.failover import TRANSITIONS
 from tandem.pairing.rewriting import PATH, SCHEDULED_ENQUEUE_TIME, SESSION_ID, TIME_TO_LIVE
 from tandem.testing import Broker
@@ -21,7 +19,6 @@ ARROW = re.compile(r"^    (\w+) --> (\w+): (.+)$", re.MULTILINE)
 
 
 @mission("M19")
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")
 async def test_every_example_of_the_how_to_runs(primary: Broker, secondary: Broker) -> None:
     primary.create_queue("orders")
     names: dict[str, object] = {

@@ -18,12 +18,10 @@ from tandem.errors import EntityDisabled, ServerBusy
 from tandem.server.faults import FaultKind, FaultSettings
 from tandem.server.faults.fault import MAX_DELAY_MS
 from tandem.testing import Broker, Bus
-from tests.compat.sdk import collect_what_is_left_open
 from tests.markers import mission
 from tests.patience import PATIENCE_S
 
 # The SDK leaves its socket open when it is refused.
-pytestmark = [pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning")]
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +36,6 @@ def bus(module_bus: Bus) -> Iterator[Bus]:
     module_bus.create_queue("q")
     yield module_bus
     module_bus.clean(kept)
-    collect_what_is_left_open()
 
 
 def client_of(connection_string: str, retries: int = 0) -> ServiceBusClient:
