@@ -16,6 +16,10 @@ _INTRODUCTION: Final = """# Compatibility with the official SDKs
 Which features of the official SDKs work against Tandem, as `make test-sdks` saw them with real SDKs and a real broker.
 How each SDK is pointed at a broker is in [Running a broker](../howto/serve.md#ports).
 
+The SDKs for .NET are not in the tables. They were run against Tandem by hand, with their own test suites and with
+Rebus, MassTransit and NServiceBus on top of them; `make test` replays on the wire each exchange in which they differ
+from the others.
+
 | in a cell | meaning |
 |---|---|
 | plain, TLS, WebSocket | the feature works over these transports |

@@ -15,13 +15,18 @@ var administrationFeatures = map[string]feature{
 	"namespace": func(v *visit) {
 		namespace := must(v.admin().GetNamespaceProperties(v.ctx, nil))
 		same([]string{"sbemulatorns", "Standard"}, []string{namespace.Name, namespace.SKU})
+		check(!namespace.CreatedTime.After(time.Now()), "made at %s", namespace.CreatedTime)
 	},
 	"queue": adminQueue,
 	"queue-defaults": func(v *visit) {
-		q := must(v.admin().CreateQueue(v.ctx, v.entity, nil)).QueueProperties
-		same([]any{"PT1M", int32(1024), false, false, int32(10), true, "PT10M"},
-			[]any{*q.LockDuration, *q.MaxSizeInMegabytes, *q.RequiresDuplicateDetection, *q.RequiresSession,
-				*q.MaxDeliveryCount, *q.EnableBatchedOperations, *q.DuplicateDetectionHistoryTimeWindow})
+		status := admin.EntityStatusActive
+		same(admin.QueueProperties{
+			LockDuration: ptr("PT1M"), MaxSizeInMegabytes: ptr(int32(1024)), RequiresDuplicateDetection: ptr(false),
+			RequiresSession: ptr(false), DefaultMessageTimeToLive: ptr(forEver),
+			DeadLetteringOnMessageExpiration: ptr(false), DuplicateDetectionHistoryTimeWindow: ptr("PT10M"),
+			MaxDeliveryCount: ptr(int32(10)), EnableBatchedOperations: ptr(true), Status: &status,
+			AutoDeleteOnIdle: ptr(forEver), EnablePartitioning: ptr(false), MaxMessageSizeInKilobytes: ptr(int64(256)),
+		}, must(v.admin().CreateQueue(v.ctx, v.entity, nil)).QueueProperties)
 	},
 	"topic":        adminTopic,
 	"subscription": adminSubscription,
@@ -32,6 +37,7 @@ var administrationFeatures = map[string]feature{
 		must(client.CreateSubscription(v.ctx, v.entity, "some",
 			&admin.CreateSubscriptionOptions{Properties: &admin.SubscriptionProperties{DefaultRule: rule}}))
 		same([]string{"mine"}, ruleNames(v, client, "some"))
+		same(rule.Filter, must(client.GetRule(v.ctx, v.entity, "some", "mine", nil)).Filter)
 	},
 	"rules":               adminRules,
 	"forwarding":          adminForwarding,
@@ -41,12 +47,15 @@ var administrationFeatures = map[string]feature{
 	"counts":              counts,
 }
 
+// The longest time that the service knows: 2^63 - 1 units of 100 ns.
+const forEver = "P10675199DT2H48M5.4775807S"
+
 func (v *visit) admin() *admin.Client { return v.administration(v.connectionString) }
 
 func adminQueue(v *visit) {
 	client := v.admin()
 	name := v.entity + "/region/queue"
-	status := admin.EntityStatusReceiveDisabled
+	status, active := admin.EntityStatusReceiveDisabled, admin.EntityStatusActive
 	chosen := admin.QueueProperties{
 		LockDuration: ptr("PT13S"), MaxSizeInMegabytes: ptr(int32(3072)), RequiresDuplicateDetection: ptr(true),
 		RequiresSession: ptr(true), DefaultMessageTimeToLive: ptr("P1DT2H3M4.005S"),
@@ -60,20 +69,27 @@ func adminQueue(v *visit) {
 	same(name, fetched.QueueName)
 	fetched.AuthorizationRules = nil
 	same(chosen, fetched.QueueProperties)
-	fetched.MaxDeliveryCount = ptr(int32(15))
-	same(int32(15), *must(client.UpdateQueue(v.ctx, name, fetched.QueueProperties, nil)).MaxDeliveryCount)
+	chosen.MaxDeliveryCount, chosen.LockDuration, chosen.Status = ptr(int32(15)), ptr("PT15S"), &active
+	updated := must(client.UpdateQueue(v.ctx, name, chosen, nil))
+	updated.AuthorizationRules = nil
+	same(chosen, updated.QueueProperties)
 	must(client.DeleteQueue(v.ctx, name, nil))
 	check(must(client.GetQueue(v.ctx, name, nil)) == nil, "the queue was not deleted")
 }
 
 func adminTopic(v *visit) {
 	client := v.admin()
-	properties := &admin.TopicProperties{DefaultMessageTimeToLive: ptr("PT11M"), UserMetadata: ptr("a topic"),
-		RequiresDuplicateDetection: ptr(true), MaxSizeInMegabytes: ptr(int32(2048))}
-	must(client.CreateTopic(v.ctx, v.entity, &admin.CreateTopicOptions{Properties: properties}))
+	status := admin.EntityStatusSendDisabled
+	properties := admin.TopicProperties{
+		DefaultMessageTimeToLive: ptr("PT11M"), MaxSizeInMegabytes: ptr(int32(2048)), RequiresDuplicateDetection: ptr(true),
+		DuplicateDetectionHistoryTimeWindow: ptr("PT12M"), EnableBatchedOperations: ptr(false), Status: &status,
+		SupportOrdering: ptr(true), AutoDeleteOnIdle: ptr("PT10M"), UserMetadata: ptr("a topic"),
+		EnablePartitioning: ptr(false), MaxMessageSizeInKilobytes: ptr(int64(1024)),
+	}
+	must(client.CreateTopic(v.ctx, v.entity, &admin.CreateTopicOptions{Properties: &properties}))
 	fetched := must(client.GetTopic(v.ctx, v.entity, nil))
-	same([]any{"PT11M", "a topic", true, int32(2048)}, []any{*fetched.DefaultMessageTimeToLive, *fetched.UserMetadata,
-		*fetched.RequiresDuplicateDetection, *fetched.MaxSizeInMegabytes})
+	fetched.AuthorizationRules = nil
+	same(properties, fetched.TopicProperties)
 	fetched.UserMetadata = ptr("changed")
 	same("changed", *must(client.UpdateTopic(v.ctx, v.entity, fetched.TopicProperties, nil)).UserMetadata)
 	must(client.CreateSubscription(v.ctx, v.entity, "all", nil))
@@ -85,12 +101,18 @@ func adminTopic(v *visit) {
 func adminSubscription(v *visit) {
 	client := v.admin()
 	must(client.CreateTopic(v.ctx, v.entity, nil))
-	properties := &admin.SubscriptionProperties{LockDuration: ptr("PT13S"), RequiresSession: ptr(true),
-		MaxDeliveryCount: ptr(int32(14)), DeadLetteringOnMessageExpiration: ptr(true), UserMetadata: ptr("one")}
-	must(client.CreateSubscription(v.ctx, v.entity, "all", &admin.CreateSubscriptionOptions{Properties: properties}))
+	// The SDK sends no status of a subscription.
+	status := admin.EntityStatusActive
+	properties := admin.SubscriptionProperties{
+		LockDuration: ptr("PT13S"), RequiresSession: ptr(true), DefaultMessageTimeToLive: ptr("PT11M"),
+		DeadLetteringOnMessageExpiration: ptr(true), EnableDeadLetteringOnFilterEvaluationExceptions: ptr(false),
+		MaxDeliveryCount: ptr(int32(14)), EnableBatchedOperations: ptr(false), Status: &status,
+		UserMetadata: ptr("one"), AutoDeleteOnIdle: ptr("PT10M"),
+	}
+	must(client.CreateSubscription(v.ctx, v.entity, "all", &admin.CreateSubscriptionOptions{Properties: &properties}))
 	fetched := must(client.GetSubscription(v.ctx, v.entity, "all", nil))
-	same([]any{"PT13S", true, int32(14), true, "one"}, []any{*fetched.LockDuration, *fetched.RequiresSession,
-		*fetched.MaxDeliveryCount, *fetched.DeadLetteringOnMessageExpiration, *fetched.UserMetadata})
+	same([]string{v.entity, "all"}, []string{fetched.TopicName, fetched.SubscriptionName})
+	same(properties, fetched.SubscriptionProperties)
 	fetched.MaxDeliveryCount = ptr(int32(15))
 	updated := must(client.UpdateSubscription(v.ctx, v.entity, "all", fetched.SubscriptionProperties, nil))
 	same(int32(15), *updated.MaxDeliveryCount)
@@ -113,25 +135,28 @@ func adminRules(v *visit) {
 	client := v.admin()
 	must(client.CreateTopic(v.ctx, v.entity, nil))
 	must(client.CreateSubscription(v.ctx, v.entity, "all", nil))
-	parameters := map[string]any{"@text": "it's <a> & \"b\" ü", "@double": 1.5, "@yes": true,
-		"@date": time.Date(2020, 7, 5, 11, 12, 13, 0, time.UTC)}
-	sql := &admin.SQLFilter{Expression: "a = @text AND b > @double", Parameters: parameters}
-	must(client.CreateRule(v.ctx, v.entity, "all", &admin.CreateRuleOptions{
-		Name: ptr("typed"), Filter: sql, Action: &admin.SQLAction{Expression: "SET x = 1"},
-	}))
+	same(&admin.TrueFilter{}, must(client.GetRule(v.ctx, v.entity, "all", "$Default", nil)).Filter)
+	values := map[string]any{"text": "it's <a> & \"b\" ü", "int": int64(5), "long": int64(1) << 40, "double": 1.5,
+		"yes": true, "no": false, "date": time.Date(2020, 7, 5, 11, 12, 13, 0, time.UTC)}
+	parameters := map[string]any{}
+	for name, value := range values {
+		parameters["@"+name] = value
+	}
+	sql := &admin.SQLFilter{Expression: "a = @text AND b > @int", Parameters: parameters}
+	action := &admin.SQLAction{Expression: "SET x = @double", Parameters: parameters}
+	must(client.CreateRule(v.ctx, v.entity, "all", &admin.CreateRuleOptions{Name: ptr("typed"), Filter: sql, Action: action}))
 	typed := must(client.GetRule(v.ctx, v.entity, "all", "typed", nil))
-	same(sql, typed.Filter)
-	same("SET x = 1", typed.Action.(*admin.SQLAction).Expression)
+	same([]any{"typed", sql, action}, []any{typed.Name, typed.Filter, typed.Action})
 	correlation := &admin.CorrelationFilter{CorrelationID: ptr("c"), MessageID: ptr("m"), To: ptr("t"), ReplyTo: ptr("r"),
 		Subject: ptr("l"), SessionID: ptr("s"), ReplyToSessionID: ptr("rs"), ContentType: ptr("text/plain"),
-		ApplicationProperties: map[string]any{"text": "x"}}
+		ApplicationProperties: values}
 	must(client.CreateRule(v.ctx, v.entity, "all", &admin.CreateRuleOptions{Name: ptr("correlation"), Filter: correlation}))
 	fetched := must(client.GetRule(v.ctx, v.entity, "all", "correlation", nil))
 	same(correlation, fetched.Filter)
-	fetched.Filter = &admin.SQLFilter{Expression: "n = 2"}
+	fetched.Filter, fetched.Action = &admin.SQLFilter{Expression: "n = 2"}, &admin.SQLAction{Expression: "REMOVE n"}
 	must(client.UpdateRule(v.ctx, v.entity, "all", fetched.RuleProperties))
-	updated := must(client.GetRule(v.ctx, v.entity, "all", "correlation", nil)).Filter.(*admin.SQLFilter)
-	same("n = 2", updated.Expression)
+	updated := must(client.GetRule(v.ctx, v.entity, "all", "correlation", nil))
+	same([]any{fetched.Filter, fetched.Action}, []any{updated.Filter, updated.Action})
 	must(client.DeleteRule(v.ctx, v.entity, "all", "$Default", nil))
 	same([]string{"correlation", "typed"}, ruleNames(v, client, "all"))
 }
@@ -139,13 +164,16 @@ func adminRules(v *visit) {
 func adminForwarding(v *visit) {
 	client := v.admin()
 	must(client.CreateQueue(v.ctx, v.entity+"-target", nil))
-	must(client.CreateQueue(v.ctx, v.entity,
-		&admin.CreateQueueOptions{Properties: &admin.QueueProperties{ForwardTo: ptr(v.entity + "-target")}}))
+	target := v.entity + "-target"
+	properties := &admin.QueueProperties{ForwardTo: &target, ForwardDeadLetteredMessagesTo: &target}
+	must(client.CreateQueue(v.ctx, v.entity, &admin.CreateQueueOptions{Properties: properties}))
 	fetched := must(client.GetQueue(v.ctx, v.entity, nil))
-	check(strings.HasSuffix(*fetched.ForwardTo, v.entity+"-target"), "forwards to %s", *fetched.ForwardTo)
+	address := "https://localhost:" + v.httpPort + "/" + target
+	same([]string{address, address}, []string{*fetched.ForwardTo, *fetched.ForwardDeadLetteredMessagesTo})
 	fetched.MaxDeliveryCount = ptr(int32(7))
 	updated := must(client.UpdateQueue(v.ctx, v.entity, fetched.QueueProperties, nil))
-	same(*fetched.ForwardTo, *updated.ForwardTo)
+	same([]any{address, address, int32(7)},
+		[]any{*updated.ForwardTo, *updated.ForwardDeadLetteredMessagesTo, *updated.MaxDeliveryCount})
 }
 
 func authorizationRules(v *visit) {
@@ -157,7 +185,12 @@ func authorizationRules(v *visit) {
 		&admin.CreateQueueOptions{Properties: &admin.QueueProperties{AuthorizationRules: []admin.AuthorizationRule{rule}}}))
 	came := must(client.GetQueue(v.ctx, v.entity, nil)).AuthorizationRules[0]
 	same([]string{"all", "YWxs", "YWxsMg=="}, []string{*came.KeyName, *came.PrimaryKey, *came.SecondaryKey})
-	same(3, len(came.AccessRights))
+	slices.Sort(rights)
+	slices.Sort(came.AccessRights)
+	same(rights, came.AccessRights)
+	fetched := must(client.GetQueue(v.ctx, v.entity, nil))
+	updated := must(client.UpdateQueue(v.ctx, v.entity, fetched.QueueProperties, nil))
+	same("YWxs", *updated.AuthorizationRules[0].PrimaryKey)
 }
 
 func manyQueues(v *visit, client *admin.Client) []string {
@@ -207,6 +240,8 @@ func counts(v *visit) {
 	queue := must(client.GetQueueRuntimeProperties(v.ctx, v.entity, nil))
 	same([]any{int64(3), int32(2), int32(1), int32(0)}, []any{queue.TotalMessageCount, queue.ActiveMessageCount,
 		queue.ScheduledMessageCount, queue.DeadLetterMessageCount})
+	check(queue.SizeInBytes > 0, "two messages without a size")
+	check(!queue.CreatedAt.After(queue.AccessedAt), "made at %s, used at %s", queue.CreatedAt, queue.AccessedAt)
 	topic := v.entity + "-topic"
 	must(client.CreateTopic(v.ctx, topic, nil))
 	must(client.CreateSubscription(v.ctx, topic, "all", nil))

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -12,6 +13,14 @@ import (
 	"github.com/Azure/azure-sdk-for-go/sdk/azcore"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azeventhubs/v2"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/go-amqp"
+)
+
+// Conditions of Service Bus for which the SDK has no names.
+const (
+	argumentError             = amqp.ErrCond("com.microsoft:argument-error")
+	condEntityDisabled        = amqp.ErrCond("com.microsoft:entity-disabled")
+	condSessionCannotBeLocked = amqp.ErrCond("com.microsoft:session-cannot-be-locked")
 )
 
 func ptr[T any](value T) *T { return &value }
@@ -35,7 +44,16 @@ func check(isSo bool, what string, arguments ...any) {
 }
 
 func same(expected, actual any) {
-	check(reflect.DeepEqual(expected, actual), "expected %#v, saw %#v", expected, actual)
+	check(reflect.DeepEqual(expected, actual), "expected %s, saw %s", described(expected), described(actual))
+}
+
+// described shows what pointers point to, unless JSON cannot say it.
+func described(value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprintf("%#v", value)
+	}
+	return fmt.Sprintf("%s (%T)", text, value)
 }
 
 // refused insists on an error of Service Bus with this code.
@@ -50,18 +68,28 @@ func hubRefused(code azeventhubs.ErrorCode, err error) {
 	check(errors.As(err, &refusal) && refusal.Code == code, "expected %s, saw %v", code, err)
 }
 
-// httpRefused insists on an answer of the administration API with this status.
-func httpRefused(status int, err error) {
+// httpRefused insists on an answer of the administration API with this status, and with this part of a sentence.
+func httpRefused(status int, text string, err error) {
 	var refusal *azcore.ResponseError
-	isSo := errors.As(err, &refusal) && refusal.StatusCode == status
-	check(isSo, "expected %d %s, saw %v", status, http.StatusText(status), err)
+	isSo := errors.As(err, &refusal) && refusal.StatusCode == status && strings.Contains(err.Error(), text)
+	check(isSo, "expected %d %s with %q, saw %v", status, http.StatusText(status), text, err)
 }
 
-// failed insists on any error of the service; that the wait has ended, or that there is no connection, is none.
-func failed(err error) {
-	check(err != nil, "nothing was refused")
-	check(!errors.Is(err, context.DeadlineExceeded), "the service did not answer: %v", err)
-	check(!strings.Contains(err.Error(), "WebSocket dial"), "the service was not reached: %v", err)
+// refusedBy insists on an AMQP error with this condition and this part of its description, where the SDK has no code.
+func refusedBy(condition amqp.ErrCond, text string, err error) {
+	var refusal *amqp.Error
+	isSo := errors.As(err, &refusal) && refusal.Condition == condition && strings.Contains(refusal.Description, text)
+	check(isSo, "expected %s with %q, saw %v", condition, text, err)
+}
+
+// says insists on an error with this text, where the SDK shows neither a code nor a condition that fits.
+func says(text string, err error) {
+	check(err != nil && strings.Contains(err.Error(), text), "expected an error with %q, saw %v", text, err)
+}
+
+// gaveUp insists that the wait of the caller has ended.
+func gaveUp(err error) {
+	check(errors.Is(err, context.DeadlineExceeded), "expected the end of the wait, saw %v", err)
 }
 
 // until waits for something that happens behind the back of the SDK.

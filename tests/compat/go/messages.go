@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 	"time"
 
@@ -85,7 +84,7 @@ func bodyTypes(v *visit) {
 		must0(v.sender().SendAMQPAnnotatedMessage(v.ctx, &azservicebus.AMQPAnnotatedMessage{Body: body}, nil))
 	}
 	for at, message := range v.takeAndComplete(v.receiver(), len(sent)) {
-		same(fmt.Sprint(sent[at]), fmt.Sprint(message.RawAMQPMessage.Body))
+		same(sent[at], message.RawAMQPMessage.Body)
 	}
 }
 
@@ -95,6 +94,7 @@ func propertyTypes(v *visit) {
 		"long": int64(1) << 40, "unsigned": uint64(1) << 63, "float": float32(0.5), "double": 1.5, "yes": true,
 		"at": time.UnixMilli(1_700_000_000_123),
 	}
+	properties["nothing"] = nil
 	v.sendMessage(&azservicebus.Message{Body: []byte("typed"), ApplicationProperties: properties})
 	same(properties, v.takeAndComplete(v.receiver(), 1)[0].ApplicationProperties)
 }
@@ -115,7 +115,7 @@ func systemProperties(v *visit) {
 	check(m.EnqueuedTime.After(before), "enqueued at %s, sent after %s", m.EnqueuedTime, before)
 	same(m.EnqueuedTime.Add(time.Hour).UnixMilli(), m.ExpiresAt.UnixMilli())
 	check(m.LockedUntil.After(m.EnqueuedTime.Add(50*time.Second)), "locked until %s", m.LockedUntil)
-	same(azservicebus.MessageStateActive, m.State)
+	same([]any{azservicebus.MessageStateActive, uint32(0)}, []any{m.State, m.DeliveryCount - firstDelivery})
 }
 
 func messageIDTypes(v *visit) {
@@ -130,25 +130,41 @@ func messageIDTypes(v *visit) {
 }
 
 func messageIDAssigned(v *visit) {
-	v.send("one", "two")
-	taken := v.takeAndComplete(v.receiver(), 2)
-	check(taken[0].MessageID != "" && taken[0].MessageID != taken[1].MessageID, "ids are %s", taken[0].MessageID)
+	v.send("one", "two", "three")
+	ids := map[string]bool{}
+	for _, message := range v.takeAndComplete(v.receiver(), 3) {
+		check(message.MessageID != "", "a message came without an id")
+		ids[message.MessageID] = true
+	}
+	same(3, len(ids))
 }
 
+// Every section of AMQP: what the sender filled comes back.
 func annotatedMessage(v *visit) {
+	properties := azservicebus.AMQPAnnotatedMessageProperties{
+		MessageID: "annotated 1", CorrelationID: "other", ContentType: ptr("text/plain"), ContentEncoding: ptr("utf-8"),
+		Subject: ptr("subject"), To: ptr("to"), ReplyTo: ptr("back"), GroupID: ptr("group"), GroupSequence: ptr(uint32(3)),
+		ReplyToGroupID: ptr("group back"), UserID: []byte{0, 255}, CreationTime: ptr(time.UnixMilli(1_700_000_000_123)),
+		AbsoluteExpiryTime: ptr(time.UnixMilli(4_000_000_000_456)),
+	}
+	header := azservicebus.AMQPAnnotatedMessageHeader{Priority: 7, Durable: true, TTL: 100 * time.Second}
 	must0(v.sender().SendAMQPAnnotatedMessage(v.ctx, &azservicebus.AMQPAnnotatedMessage{
-		Body:               azservicebus.AMQPAnnotatedMessageBody{Value: "annotated"},
-		Header:             &azservicebus.AMQPAnnotatedMessageHeader{Priority: 7, TTL: 100 * time.Second},
-		Footer:             map[any]any{"checksum": "foot"},
-		MessageAnnotations: map[any]any{"x-mine": "annotation"},
-		Properties:         &azservicebus.AMQPAnnotatedMessageProperties{ContentEncoding: ptr("utf-8"), GroupID: ptr("group")},
+		Body:                  azservicebus.AMQPAnnotatedMessageBody{Value: "annotated"},
+		Header:                &header,
+		Footer:                map[any]any{"checksum": "foot"},
+		DeliveryAnnotations:   map[any]any{"x-hop": "one hop"},
+		MessageAnnotations:    map[any]any{"x-mine": "annotation"},
+		ApplicationProperties: map[string]any{"one": int64(1)},
+		Properties:            &properties,
 	}, nil))
 	came := v.takeAndComplete(v.receiver(), 1)[0].RawAMQPMessage
 	same("annotated", came.Body.Value)
-	same([]any{uint8(7), 100 * time.Second}, []any{came.Header.Priority, came.Header.TTL})
+	same(header, *came.Header)
 	same(map[any]any{"checksum": "foot"}, came.Footer)
+	same("one hop", came.DeliveryAnnotations["x-hop"])
 	same("annotation", came.MessageAnnotations["x-mine"])
-	same([]string{"utf-8", "group"}, []string{*came.Properties.ContentEncoding, *came.Properties.GroupID})
+	same(map[string]any{"one": int64(1)}, came.ApplicationProperties)
+	same(properties, *came.Properties)
 }
 
 func timeToLive(v *visit) {
@@ -160,10 +176,11 @@ func timeToLive(v *visit) {
 }
 
 func duplicateDetection(v *visit) {
-	for _, body := range []string{"first", "again"} {
+	for _, body := range []string{"first", "again", "and again"} {
 		v.sendMessage(&azservicebus.Message{Body: []byte(body), MessageID: ptr("same")})
 	}
-	same("first", bodies(v.takeAndComplete(v.receiver(), 1)))
+	v.sendMessage(&azservicebus.Message{Body: []byte("other"), MessageID: ptr("other")})
+	same("first other", bodies(v.takeAndComplete(v.receiver(), 2)))
 	v.sendMessage(&azservicebus.Message{Body: []byte("after it was completed"), MessageID: ptr("same")})
 	v.expectLeft("")
 }
@@ -180,11 +197,17 @@ func schedule(v *visit) {
 	due := time.Now().Add(far).UTC().Truncate(time.Millisecond)
 	numbers := scheduled(v, due, "a")
 	peeked := v.peekAll(v.receiver())[0]
-	same(azservicebus.MessageStateScheduled, peeked.State)
+	same([]any{"a", numbers[0], azservicebus.MessageStateScheduled},
+		[]any{string(peeked.Body), *peeked.SequenceNumber, peeked.State})
 	same(due, peeked.ScheduledEnqueueTime.UTC())
 	must0(v.sender().CancelScheduledMessages(v.ctx, numbers, nil))
-	scheduled(v, time.Now().Add(soon), "c", "d")
-	same("c d", bodies(v.takeAndComplete(v.receiver(), 2)))
+	due = time.Now().Add(soon).Truncate(time.Millisecond)
+	scheduled(v, due, "c", "d")
+	taken := v.takeAndComplete(v.receiver(), 2)
+	same("c d", bodies(taken))
+	for _, message := range taken {
+		check(!message.EnqueuedTime.Before(due), "enqueued at %s, due at %s", message.EnqueuedTime, due)
+	}
 	v.expectLeft("")
 }
 

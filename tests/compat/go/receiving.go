@@ -32,6 +32,10 @@ var receivingFeatures = map[string]feature{
 		receiver := v.receiver()
 		taken := must(receiver.ReceiveMessages(v.ctx, 10, nil))
 		same("0 1", bodies(taken))
+		for _, message := range taken {
+			must0(receiver.CompleteMessage(v.ctx, message, nil))
+		}
+		v.expectLeft("")
 	},
 	"receive-waits":       receiveWaits,
 	"competing-receivers": competingReceivers,
@@ -76,9 +80,14 @@ func competingReceivers(v *visit) {
 
 func peek(v *visit) {
 	receiver := v.receiver()
+	same("", bodies(must(receiver.PeekMessages(v.ctx, 10, nil))))
 	v.send("a", "b", "c", "d")
-	same("a b", bodies(must(receiver.PeekMessages(v.ctx, 2, nil))))
+	// Each call goes on where the last one ended.
+	first := must(receiver.PeekMessages(v.ctx, 2, nil))
+	same("a b", bodies(first))
+	same([]any{azservicebus.MessageStateActive, [16]byte{}}, []any{first[0].State, first[0].LockToken})
 	same("c d", bodies(must(receiver.PeekMessages(v.ctx, 10, nil))))
+	same("", bodies(must(receiver.PeekMessages(v.ctx, 10, nil))))
 	from := &azservicebus.PeekMessagesOptions{FromSequenceNumber: ptr(int64(2))}
 	same("b c", bodies(must(receiver.PeekMessages(v.ctx, 2, from))))
 	v.takeOne(receiver)

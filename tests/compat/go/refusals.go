@@ -4,14 +4,20 @@ import (
 	"bytes"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/go-amqp"
 )
 
 // Features of being refused: the code of the error is what an application decides by.
 var refusalFeatures = map[string]feature{
 	"missing-queue": func(v *visit) {
-		sender := must(v.client().NewSender(v.entity+"-missing", nil))
+		missing := v.entity + "-missing"
+		sender, receiver := must(v.client().NewSender(missing, nil)), v.receiverFrom(missing, nil)
 		refused(azservicebus.CodeNotFound, sender.SendMessage(v.ctx, &azservicebus.Message{Body: []byte("lost")}, nil))
-		_, err := v.receiverFrom(v.entity+"-missing", nil).ReceiveMessages(v.ctx, 1, nil)
+		_, err := receiver.ReceiveMessages(v.ctx, 1, nil)
+		refused(azservicebus.CodeNotFound, err)
+		_, err = receiver.PeekMessages(v.ctx, 1, nil)
+		refused(azservicebus.CodeNotFound, err)
+		_, err = v.client().AcceptSessionForQueue(v.ctx, missing, "red", nil)
 		refused(azservicebus.CodeNotFound, err)
 		// The connection is none the worse for it.
 		v.send("found")
@@ -22,6 +28,11 @@ var refusalFeatures = map[string]feature{
 		sender := must(stranger.NewSender(v.entity, nil))
 		refused(azservicebus.CodeUnauthorizedAccess,
 			sender.SendMessage(v.ctx, &azservicebus.Message{Body: []byte("forged")}, nil))
+		receiver := must(stranger.NewReceiverForQueue(v.entity, nil))
+		_, err := receiver.ReceiveMessages(v.ctx, 1, nil)
+		refused(azservicebus.CodeUnauthorizedAccess, err)
+		_, err = receiver.PeekMessages(v.ctx, 1, nil)
+		refused(azservicebus.CodeUnauthorizedAccess, err)
 		v.expectLeft("")
 	},
 	"listen-only": func(v *visit) {
@@ -39,32 +50,45 @@ var refusalFeatures = map[string]feature{
 		same("small enough", bodies(v.takeAndComplete(v.receiver(), 1)))
 	},
 	"send-disabled": func(v *visit) {
-		failed(v.sender().SendMessage(v.ctx, &azservicebus.Message{Body: []byte("not now")}, nil))
+		err := v.sender().SendMessage(v.ctx, &azservicebus.Message{Body: []byte("not now")}, nil)
+		refusedBy(condEntityDisabled, "is currently disabled", err)
+		v.expectLeft("")
 	},
 	"receive-disabled": func(v *visit) {
 		v.send("kept")
 		_, err := v.receiver().ReceiveMessages(v.ctx, 1, nil)
-		failed(err)
+		refusedBy(condEntityDisabled, "is currently disabled", err)
 	},
+	// A queue with sessions takes no message without one, and no receiver without one.
 	"session-required": func(v *visit) {
-		failed(v.sender().SendMessage(v.ctx, &azservicebus.Message{Body: []byte("astray")}, nil))
-		_, err := v.receiver().ReceiveMessages(v.ctx, 1, nil)
-		failed(err)
+		err := v.sender().SendMessage(v.ctx, &azservicebus.Message{Body: []byte("astray")}, nil)
+		refusedBy(amqp.ErrCondNotAllowed, "The SessionId was not set on a message", err)
+		_, err = v.receiver().ReceiveMessages(v.ctx, 1, nil)
+		refusedBy(amqp.ErrCondNotAllowed, "requires sessions to create a non-sessionful message receiver", err)
+		same("", bodies(v.peekAll(v.session("any"))))
 	},
 	"session-not-supported": func(v *visit) {
 		_, err := v.client().AcceptSessionForQueue(v.ctx, v.entity, "red", nil)
-		failed(err)
+		refusedBy(amqp.ErrCondNotAllowed, "on an entity that does not require sessions", err)
 	},
 	"close": func(v *visit) {
 		own := v.connect(v.connectionString)
 		sender, receiver := must(own.NewSender(v.entity, nil)), must(own.NewReceiverForQueue(v.entity, nil))
-		must0(sender.SendMessage(v.ctx, &azservicebus.Message{Body: []byte("a")}, nil))
-		v.take(receiver, 1)
+		for _, body := range []string{"a", "b"} {
+			must0(sender.SendMessage(v.ctx, &azservicebus.Message{Body: []byte(body)}, nil))
+		}
+		taken := v.take(receiver, 2)
+		same("a b", bodies(taken))
 		must0(sender.Close(v.ctx))
 		must0(receiver.Close(v.ctx))
-		failed(sender.SendMessage(v.ctx, &azservicebus.Message{Body: []byte("b")}, nil))
-		// The lock outlives the link: nobody else gets the message before its end.
+		refused(azservicebus.CodeClosed, sender.SendMessage(v.ctx, &azservicebus.Message{Body: []byte("c")}, nil))
+		_, err := receiver.ReceiveMessages(v.ctx, 1, nil)
+		refused(azservicebus.CodeClosed, err)
+		_, err = receiver.PeekMessages(v.ctx, 1, nil)
+		refused(azservicebus.CodeClosed, err)
+		must0(own.Close(v.ctx))
+		// Locks outlive the connection: nobody else gets the messages before their end.
 		v.expectSilence(v.receiver())
-		v.expectLeft("a")
+		v.expectLeft("a b")
 	},
 }

@@ -1,15 +1,20 @@
 package main
 
 import (
+	"maps"
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/go-amqp"
 )
 
 var (
 	modifications = map[string]any{"colour": "red", "weight": int64(3), "ratio": 0.5}
 	modified      = map[string]any{"colour": "red", "weight": int64(3), "ratio": 0.5, "kept": "as sent"}
 )
+
+// The SDK counts the delivery itself, where AMQP counts those before it.
+const firstDelivery = 1
 
 // Features of peek-lock: what can be done with a locked message, and what happens when nothing is done.
 var settlementFeatures = map[string]feature{
@@ -41,10 +46,14 @@ func sendAndTake(v *visit, receiver settling) *azservicebus.ReceivedMessage {
 func abandon(v *visit) {
 	receiver := v.receiver()
 	message := sendAndTake(v, receiver)
+	v.send("behind it")
 	must0(receiver.AbandonMessage(v.ctx, message, &azservicebus.AbandonMessageOptions{PropertiesToModify: modifications}))
-	again := v.takeAndComplete(receiver, 1)[0]
-	same(*message.SequenceNumber, *again.SequenceNumber)
-	same(message.DeliveryCount+1, again.DeliveryCount)
+	taken := v.takeAndComplete(receiver, 2)
+	same("hello behind it", bodies(taken))
+	again := taken[0]
+	same([]any{*message.SequenceNumber, message.MessageID}, []any{*again.SequenceNumber, again.MessageID})
+	same([]uint32{0, 1}, []uint32{message.DeliveryCount - firstDelivery, again.DeliveryCount - firstDelivery})
+	check(message.LockToken != again.LockToken, "the lock is the old one")
 	same(modified, again.ApplicationProperties)
 }
 
@@ -62,6 +71,7 @@ func deferMessage(v *visit) {
 	same(azservicebus.MessageStateDeferred, v.peekAll(receiver)[0].State)
 	again := deferred(v, receiver, *message.SequenceNumber)
 	same(modified, again.ApplicationProperties)
+	same([]any{"hello", azservicebus.MessageStateDeferred, uint32(1)}, []any{string(again.Body), again.State, again.DeliveryCount - firstDelivery})
 	must0(receiver.CompleteMessage(v.ctx, again, nil))
 	v.expectLeft("")
 	_, err := receiver.ReceiveDeferredMessages(v.ctx, []int64{*message.SequenceNumber}, nil)
@@ -77,11 +87,19 @@ func deferredSettlement(v *visit) {
 	must0(receiver.RenewMessageLock(v.ctx, one, nil))
 	must0(receiver.AbandonMessage(v.ctx, one, &azservicebus.AbandonMessageOptions{PropertiesToModify: modifications}))
 	one = deferred(v, receiver, number)
+	same([]any{azservicebus.MessageStateDeferred, uint32(2)}, []any{one.State, one.DeliveryCount - firstDelivery})
 	same(modified, one.ApplicationProperties)
-	must0(receiver.DeferMessage(v.ctx, one, nil))
-	must0(receiver.DeadLetterMessage(v.ctx, deferred(v, receiver, number), &azservicebus.DeadLetterOptions{Reason: ptr("why")}))
+	blue := map[string]any{"colour": "blue"}
+	must0(receiver.DeferMessage(v.ctx, one, &azservicebus.DeferMessageOptions{PropertiesToModify: blue}))
+	one = deferred(v, receiver, number)
+	same("blue", one.ApplicationProperties["colour"])
+	must0(receiver.DeadLetterMessage(v.ctx, one, &azservicebus.DeadLetterOptions{
+		Reason: ptr("why"), ErrorDescription: ptr("how"), PropertiesToModify: map[string]any{"extra": int64(1)},
+	}))
 	v.expectLeft("")
-	same("why", *v.takeAndComplete(v.deadLetters(), 1)[0].DeadLetterReason)
+	dead := v.takeAndComplete(v.deadLetters(), 1)[0]
+	same([]any{"why", "how", int64(1)},
+		[]any{*dead.DeadLetterReason, *dead.DeadLetterErrorDescription, dead.ApplicationProperties["extra"]})
 }
 
 func deferredReceiveAndDelete(v *visit) {
@@ -99,23 +117,31 @@ func deadLetter(v *visit) {
 	}))
 	v.expectLeft("")
 	dead := v.takeAndComplete(v.deadLetters(), 1)[0]
-	same([]string{"hello", "id of hello", "unreadable", "no such colour"},
-		[]string{string(dead.Body), dead.MessageID, *dead.DeadLetterReason, *dead.DeadLetterErrorDescription})
-	same("red", dead.ApplicationProperties["colour"])
+	// Being dead-lettered is not a failed delivery.
+	same([]any{"hello", "id of hello", "unreadable", "no such colour", uint32(0)}, []any{string(dead.Body), dead.MessageID,
+		*dead.DeadLetterReason, *dead.DeadLetterErrorDescription, dead.DeliveryCount - firstDelivery})
+	properties := maps.Clone(modified)
+	properties["DeadLetterReason"], properties["DeadLetterErrorDescription"] = "unreadable", "no such colour"
+	same(properties, dead.ApplicationProperties)
+	same("", bodies(v.peekAll(v.deadLetters())))
 }
 
 func deadLetterTwice(v *visit) {
 	receiver := v.receiver()
 	must0(receiver.DeadLetterMessage(v.ctx, sendAndTake(v, receiver), nil))
 	letters := v.deadLetters()
-	failed(letters.DeadLetterMessage(v.ctx, v.takeOne(letters), nil))
+	dead := v.takeOne(letters)
+	refusedBy(amqp.ErrCondNotAllowed, "A message of a dead-letter queue cannot be dead-lettered again",
+		letters.DeadLetterMessage(v.ctx, dead, nil))
 	same("hello", bodies(v.peekAll(v.deadLetters())))
 }
 
 func maxDeliveryCount(v *visit) {
 	receiver := v.receiver()
 	must0(receiver.AbandonMessage(v.ctx, sendAndTake(v, receiver), nil))
-	must0(receiver.AbandonMessage(v.ctx, v.takeOne(receiver), nil))
+	last := v.takeOne(receiver)
+	same(uint32(1), last.DeliveryCount-firstDelivery)
+	must0(receiver.AbandonMessage(v.ctx, last, nil))
 	same("MaxDeliveryCountExceeded", *v.takeAndComplete(v.deadLetters(), 1)[0].DeadLetterReason)
 	v.expectLeft("")
 }
@@ -138,12 +164,19 @@ func lockLost(v *visit) {
 	again := v.takeOne(v.receiver())
 	same(message.DeliveryCount+1, again.DeliveryCount)
 	refused(azservicebus.CodeLockLost, receiver.CompleteMessage(v.ctx, message, nil))
+	v.expectLeft("hello")
 }
 
+// The lock outlives the link: another receiver settles through the management node.
 func settleAfterClose(v *visit) {
 	receiver := v.receiver()
-	message := sendAndTake(v, receiver)
+	abandoned, completed := sendAndTake(v, receiver), sendAndTake(v, receiver)
 	must0(receiver.Close(v.ctx))
-	must0(v.receiver().CompleteMessage(v.ctx, message, nil))
+	kept := v.receiver()
+	must0(kept.CompleteMessage(v.ctx, completed, nil))
+	must0(kept.AbandonMessage(v.ctx, abandoned, &azservicebus.AbandonMessageOptions{PropertiesToModify: modifications}))
+	again := v.takeAndComplete(kept, 1)[0]
+	same([]any{*abandoned.SequenceNumber, uint32(1)}, []any{*again.SequenceNumber, again.DeliveryCount - firstDelivery})
+	same(modified, again.ApplicationProperties)
 	v.expectLeft("")
 }

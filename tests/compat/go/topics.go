@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
+	"github.com/Azure/go-amqp"
 )
 
 // Features of topics: one send, a copy in every subscription that selects it.
@@ -28,16 +29,23 @@ var topicFeatures = map[string]feature{
 		same("", left(v, "Inventory"))
 		must0(v.sender().CancelScheduledMessages(v.ctx, cancelled, nil))
 		refused(azservicebus.CodeNotFound, v.sender().CancelScheduledMessages(v.ctx, cancelled, nil))
-		scheduled(v, time.Now().Add(soon), "kept")
-		same("kept", bodies(v.takeAndComplete(v.subscriber("Inventory"), 1)))
-		same("kept", bodies(v.takeAndComplete(v.subscriber("Dashboard"), 1)))
+		due := time.Now().Add(soon).Truncate(time.Millisecond)
+		kept := scheduled(v, due, "kept")
+		for _, name := range []string{"Inventory", "Dashboard"} {
+			copied := v.takeAndComplete(v.subscriber(name), 1)[0]
+			same("kept", string(copied.Body))
+			check(!copied.EnqueuedTime.Before(due), "enqueued at %s, due at %s", copied.EnqueuedTime, due)
+			same("", left(v, name))
+		}
+		refused(azservicebus.CodeNotFound, v.sender().CancelScheduledMessages(v.ctx, kept, nil))
 	},
 	"publish-duplicates": func(v *visit) {
 		for _, body := range []string{"first", "again"} {
 			v.sendMessage(&azservicebus.Message{Body: []byte(body), MessageID: ptr("one")})
 		}
-		same("first", left(v, "Inventory"))
-		same("first", left(v, "Dashboard"))
+		v.sendMessage(&azservicebus.Message{Body: []byte("second"), MessageID: ptr("two")})
+		same("first second", left(v, "Inventory"))
+		same("first second", left(v, "Dashboard"))
 	},
 	"subscription-settlement": subscriptionSettlement,
 	"subscription-sessions": func(v *visit) {
@@ -46,15 +54,25 @@ var topicFeatures = map[string]feature{
 		red := must(v.client().AcceptSessionForSubscription(v.ctx, v.entity, "Sessions", "red", nil))
 		same("r1 r2", bodies(v.takeAndComplete(red, 2)))
 		same("blue", must(v.client().AcceptNextSessionForSubscription(v.ctx, v.entity, "Sessions", nil)).SessionID())
-		same("r1 r2 b1", left(v, "Plain"))
+		v.send("without")
+		options := &azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueDeadLetter}
+		letters := must(v.client().NewReceiverForSubscription(v.entity, "Sessions", options))
+		dead := v.takeAndComplete(letters, 1)[0]
+		same([]string{"without", "Session ID is null"}, []string{string(dead.Body), *dead.DeadLetterReason})
+		same("r1 r2 b1 without", left(v, "Plain"))
 	},
 	"topic-refusals": func(v *visit) {
 		_, err := v.receiver().ReceiveMessages(v.ctx, 1, nil)
-		failed(err)
+		refusedBy(amqp.ErrCondNotAllowed, "subscriptions", err)
 		sender := must(v.client().NewSender(v.entity+"/Subscriptions/Inventory", nil))
-		failed(sender.SendMessage(v.ctx, &azservicebus.Message{Body: []byte("smuggled")}, nil))
+		err = sender.SendMessage(v.ctx, &azservicebus.Message{Body: []byte("smuggled")}, nil)
+		refusedBy(amqp.ErrCondNotAllowed, "send them to the topic", err)
 		_, err = v.subscriber("Missing").ReceiveMessages(v.ctx, 1, nil)
 		refused(azservicebus.CodeNotFound, err)
+		_, err = v.subscriber("Missing").PeekMessages(v.ctx, 1, nil)
+		refused(azservicebus.CodeNotFound, err)
+		same("", left(v, "Inventory"))
+		// The connection is none the worse for it.
 		v.send("found")
 		same("found", bodies(v.takeAndComplete(v.subscriber("Inventory"), 1)))
 	},

@@ -10,26 +10,24 @@ import com.azure.messaging.servicebus.ServiceBusMessage;
 import com.azure.messaging.servicebus.administration.ServiceBusAdministrationClient;
 import com.azure.messaging.servicebus.administration.ServiceBusAdministrationClientBuilder;
 import com.azure.messaging.servicebus.administration.models.AccessRights;
-import com.azure.messaging.servicebus.administration.models.CorrelationRuleFilter;
 import com.azure.messaging.servicebus.administration.models.CreateQueueOptions;
-import com.azure.messaging.servicebus.administration.models.CreateRuleOptions;
 import com.azure.messaging.servicebus.administration.models.CreateSubscriptionOptions;
 import com.azure.messaging.servicebus.administration.models.CreateTopicOptions;
 import com.azure.messaging.servicebus.administration.models.EntityStatus;
 import com.azure.messaging.servicebus.administration.models.NamespaceProperties;
 import com.azure.messaging.servicebus.administration.models.QueueProperties;
 import com.azure.messaging.servicebus.administration.models.QueueRuntimeProperties;
-import com.azure.messaging.servicebus.administration.models.RuleProperties;
 import com.azure.messaging.servicebus.administration.models.SharedAccessAuthorizationRule;
-import com.azure.messaging.servicebus.administration.models.SqlRuleAction;
-import com.azure.messaging.servicebus.administration.models.SqlRuleFilter;
 import com.azure.messaging.servicebus.administration.models.SubscriptionProperties;
 import com.azure.messaging.servicebus.administration.models.TopicProperties;
 import java.net.MalformedURLException;
 import java.time.Duration;
+import java.time.OffsetDateTime;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.stream.IntStream;
 import reactor.core.publisher.Mono;
 
@@ -41,13 +39,15 @@ final class Administration {
         Map.entry("queue-defaults", Administration::queueDefaults),
         Map.entry("topic", Administration::topic),
         Map.entry("subscription", Administration::subscription),
-        Map.entry("default-rule", Administration::defaultRule),
-        Map.entry("rules", Administration::rules),
         Map.entry("forwarding", Administration::forwarding),
         Map.entry("authorization-rules", Administration::authorizationRules),
         Map.entry("lists", Administration::lists),
         Map.entry("pages", Administration::pages),
         Map.entry("counts", Administration::counts));
+
+    private static final int HTTPS_PORT = 443;
+    /** The longest time that the service knows: 2^63 - 1 units of 100 ns. */
+    private static final Duration FOR_EVER = Duration.parse("P10675199DT2H48M5.4775807S");
 
     private Administration() { }
 
@@ -55,12 +55,13 @@ final class Administration {
         return client(visit, visit.target.connectionString());
     }
 
-    /** The SDK always asks for port 443; a policy of the HTTP pipeline leads the requests to the port of the broker. */
+    /** The SDK always asks for port 443. A policy of the HTTP pipeline leads the requests to a broker on another port. */
     static ServiceBusAdministrationClient client(Visit visit, String connectionString) {
-        return new ServiceBusAdministrationClientBuilder()
+        ServiceBusAdministrationClientBuilder builder = new ServiceBusAdministrationClientBuilder()
             .connectionString(connectionString.replaceFirst("localhost:\\d+", "localhost"))
-            .retryOptions(new RetryOptions(new FixedDelayOptions(0, Duration.ofMillis(1))))
-            .addPolicy(new ToPort(visit.target.httpPort())).buildClient();
+            .retryOptions(new RetryOptions(new FixedDelayOptions(0, Duration.ofMillis(1))));
+        int port = visit.target.httpPort();
+        return (port == HTTPS_PORT ? builder : builder.addPolicy(new ToPort(port))).buildClient();
     }
 
     private record ToPort(int port) implements HttpPipelinePolicy {
@@ -80,19 +81,24 @@ final class Administration {
         NamespaceProperties namespace = client(visit).getNamespaceProperties();
         Check.same("sbemulatorns", namespace.getName());
         Check.same("Standard", namespace.getMessagingSku().toString());
+        Check.that(!namespace.getCreatedTime().isAfter(OffsetDateTime.now()), "made in the future");
     }
 
     private static void queueDefaults(Visit visit) {
         QueueProperties queue = client(visit).createQueue(visit.entity);
+        // The SDK asks for a window of one minute by itself, where the default of the service is ten.
         Check.same(
-            List.of(Duration.ofMinutes(1), 1024L, false, false, 10, true, EntityStatus.ACTIVE),
-            List.of(queue.getLockDuration(), queue.getMaxSizeInMegabytes(), queue.isDuplicateDetectionRequired(),
-                queue.isSessionRequired(), queue.getMaxDeliveryCount(), queue.isBatchedOperationsEnabled(),
-                queue.getStatus()));
+            Arrays.asList(visit.entity, Duration.ofMinutes(1), 1024L, false, false, FOR_EVER, false,
+                Duration.ofMinutes(1), 10, true, EntityStatus.ACTIVE, FOR_EVER, null, 256L),
+            chosen(queue));
+        Check.same(false, queue.isPartitioningEnabled());
+        Check.same(Arrays.asList(null, null),
+            Arrays.asList(queue.getForwardTo(), queue.getForwardDeadLetteredMessagesTo()));
+        Check.same(List.of(), queue.getAuthorizationRules());
     }
 
     private static List<Object> chosen(QueueProperties queue) {
-        return List.of(queue.getName(), queue.getLockDuration(), queue.getMaxSizeInMegabytes(),
+        return Arrays.asList(queue.getName(), queue.getLockDuration(), queue.getMaxSizeInMegabytes(),
             queue.isDuplicateDetectionRequired(), queue.isSessionRequired(), queue.getDefaultMessageTimeToLive(),
             queue.isDeadLetteringOnMessageExpiration(), queue.getDuplicateDetectionHistoryTimeWindow(),
             queue.getMaxDeliveryCount(), queue.isBatchedOperationsEnabled(), queue.getStatus(),
@@ -115,8 +121,12 @@ final class Administration {
         Check.same(expected, chosen(created));
         QueueProperties fetched = admin.getQueue(name);
         Check.same(expected, chosen(fetched));
-        admin.updateQueue(fetched.setMaxDeliveryCount(15).setStatus(EntityStatus.ACTIVE));
-        Check.same(15, admin.getQueue(name).getMaxDeliveryCount());
+        QueueProperties updated = admin.updateQueue(fetched.setMaxDeliveryCount(15)
+            .setLockDuration(Duration.ofSeconds(15)).setStatus(EntityStatus.ACTIVE));
+        List<Object> changed = List.of(name, Duration.ofSeconds(15), 3072L, true, true, life, true,
+            Duration.ofMinutes(12), 15, false, EntityStatus.ACTIVE, Duration.ofMinutes(10), metadata, 1024L);
+        Check.same(changed, chosen(updated));
+        Check.same(changed, chosen(admin.getQueue(name)));
         admin.deleteQueue(name);
         Check.that(!admin.getQueueExists(name), "the queue was not deleted");
     }
@@ -125,27 +135,40 @@ final class Administration {
         ServiceBusAdministrationClient admin = client(visit);
         TopicProperties created = admin.createTopic(visit.entity, new CreateTopicOptions()
             .setDefaultMessageTimeToLive(Duration.ofMinutes(11)).setMaxSizeInMegabytes(2048)
-            .setDuplicateDetectionRequired(true).setStatus(EntityStatus.SEND_DISABLED).setUserMetadata("a topic"));
-        Check.same(List.of(visit.entity, Duration.ofMinutes(11), 2048L, true, EntityStatus.SEND_DISABLED, "a topic"),
-            List.of(created.getName(), created.getDefaultMessageTimeToLive(), created.getMaxSizeInMegabytes(),
-                created.isDuplicateDetectionRequired(), created.getStatus(), created.getUserMetadata()));
+            .setDuplicateDetectionRequired(true).setDuplicateDetectionHistoryTimeWindow(Duration.ofMinutes(12))
+            .setBatchedOperationsEnabled(false).setStatus(EntityStatus.SEND_DISABLED).setOrderingSupported(true)
+            .setAutoDeleteOnIdle(Duration.ofMinutes(10)).setUserMetadata("a topic"));
+        List<Object> expected = List.of(visit.entity, Duration.ofMinutes(11), 2048L, true, Duration.ofMinutes(12), false,
+            EntityStatus.SEND_DISABLED, true, Duration.ofMinutes(10), "a topic");
+        Check.same(expected, chosen(created));
+        Check.same(expected, chosen(admin.getTopic(visit.entity)));
         Check.same("changed", admin.updateTopic(admin.getTopic(visit.entity).setUserMetadata("changed")).getUserMetadata());
         admin.createSubscription(visit.entity, "all");
         admin.deleteTopic(visit.entity);
         Check.that(!admin.getTopicExists(visit.entity), "the topic was not deleted");
     }
 
+    private static List<Object> chosen(TopicProperties topic) {
+        return List.of(topic.getName(), topic.getDefaultMessageTimeToLive(), topic.getMaxSizeInMegabytes(),
+            topic.isDuplicateDetectionRequired(), topic.getDuplicateDetectionHistoryTimeWindow(),
+            topic.isBatchedOperationsEnabled(), topic.getStatus(), topic.isOrderingSupported(),
+            topic.getAutoDeleteOnIdle(), topic.getUserMetadata());
+    }
+
     private static void subscription(Visit visit) {
         ServiceBusAdministrationClient admin = client(visit);
         admin.createTopic(visit.entity);
-        admin.createSubscription(visit.entity, "all", new CreateSubscriptionOptions()
+        SubscriptionProperties created = admin.createSubscription(visit.entity, "all", new CreateSubscriptionOptions()
             .setLockDuration(Duration.ofSeconds(13)).setSessionRequired(true).setMaxDeliveryCount(14)
-            .setDeadLetteringOnMessageExpiration(true).setUserMetadata("a subscription"));
+            .setDefaultMessageTimeToLive(Duration.ofMinutes(11)).setDeadLetteringOnMessageExpiration(true)
+            .setEnableDeadLetteringOnFilterEvaluationExceptions(false).setBatchedOperationsEnabled(false)
+            .setStatus(EntityStatus.RECEIVE_DISABLED).setAutoDeleteOnIdle(Duration.ofMinutes(10))
+            .setUserMetadata("a subscription"));
+        List<Object> expected = List.of(visit.entity, "all", Duration.ofSeconds(13), true, 14, Duration.ofMinutes(11),
+            true, false, false, EntityStatus.RECEIVE_DISABLED, Duration.ofMinutes(10), "a subscription");
+        Check.same(expected, chosen(created));
         SubscriptionProperties fetched = admin.getSubscription(visit.entity, "all");
-        Check.same(List.of(visit.entity, "all", Duration.ofSeconds(13), true, 14, true, "a subscription"),
-            List.of(fetched.getTopicName(), fetched.getSubscriptionName(), fetched.getLockDuration(),
-                fetched.isSessionRequired(), fetched.getMaxDeliveryCount(),
-                fetched.isDeadLetteringOnMessageExpiration(), fetched.getUserMetadata()));
+        Check.same(expected, chosen(fetched));
         Check.same(15, admin.updateSubscription(fetched.setMaxDeliveryCount(15)).getMaxDeliveryCount());
         Check.same(List.of("all"), admin.listSubscriptions(visit.entity).stream()
             .map(SubscriptionProperties::getSubscriptionName).toList());
@@ -153,46 +176,11 @@ final class Administration {
         Check.that(!admin.getSubscriptionExists(visit.entity, "all"), "the subscription was not deleted");
     }
 
-    private static void defaultRule(Visit visit) {
-        ServiceBusAdministrationClient admin = client(visit);
-        admin.createTopic(visit.entity);
-        admin.createSubscription(visit.entity, "some", "mine", new CreateSubscriptionOptions(),
-            new CreateRuleOptions(new SqlRuleFilter("n = 1")));
-        List<RuleProperties> rules = admin.listRules(visit.entity, "some").stream().toList();
-        Check.same(List.of("mine"), rules.stream().map(RuleProperties::getName).toList());
-        Check.same("n = 1", ((SqlRuleFilter) rules.get(0).getFilter()).getSqlExpression());
-    }
-
-    private static void rules(Visit visit) {
-        ServiceBusAdministrationClient admin = client(visit);
-        admin.createTopic(visit.entity);
-        admin.createSubscription(visit.entity, "all");
-        SqlRuleFilter filter = new SqlRuleFilter("a = @text AND b > @int");
-        Map<String, Object> parameters = Map.of("@text", "it's <a> & \"b\" ü", "@int", 5, "@long", 1L << 40,
-            "@double", 1.5);
-        filter.getParameters().putAll(parameters);
-        admin.createRule(visit.entity, "typed", "all",
-            new CreateRuleOptions(filter).setAction(new SqlRuleAction("SET x = 1")));
-        RuleProperties typed = admin.getRule(visit.entity, "all", "typed");
-        Check.same(filter.getSqlExpression(), ((SqlRuleFilter) typed.getFilter()).getSqlExpression());
-        Map<String, Object> came = ((SqlRuleFilter) typed.getFilter()).getParameters();
-        // The SDK reads every parameter as text.
-        parameters.forEach((name, value) -> Check.same("" + value, "" + came.get(name)));
-        Check.same("SET x = 1", ((SqlRuleAction) typed.getAction()).getSqlExpression());
-        CorrelationRuleFilter correlation = new CorrelationRuleFilter("c").setMessageId("m").setTo("t").setReplyTo("r")
-            .setLabel("l").setSessionId("s").setReplyToSessionId("rs").setContentType("text/plain");
-        correlation.getProperties().putAll(Map.of("text", "x", "number", 7));
-        admin.createRule(visit.entity, "correlation", "all", new CreateRuleOptions(correlation));
-        RuleProperties fetched = admin.getRule(visit.entity, "all", "correlation");
-        Check.same(correlation.toString(), fetched.getFilter().toString());
-        correlation.getProperties().forEach((name, value) ->
-            Check.same("" + value, "" + ((CorrelationRuleFilter) fetched.getFilter()).getProperties().get(name)));
-        admin.updateRule(visit.entity, "all", fetched.setFilter(new SqlRuleFilter("n = 2")));
-        Check.same("n = 2", ((SqlRuleFilter) admin.getRule(visit.entity, "all", "correlation").getFilter())
-            .getSqlExpression());
-        admin.deleteRule(visit.entity, "all", "$Default");
-        Check.same(List.of("correlation", "typed"), admin.listRules(visit.entity, "all").stream()
-            .map(RuleProperties::getName).sorted().toList());
+    private static List<Object> chosen(SubscriptionProperties one) {
+        return List.of(one.getTopicName(), one.getSubscriptionName(), one.getLockDuration(), one.isSessionRequired(),
+            one.getMaxDeliveryCount(), one.getDefaultMessageTimeToLive(), one.isDeadLetteringOnMessageExpiration(),
+            one.isDeadLetteringOnFilterEvaluationExceptions(), one.isBatchedOperationsEnabled(), one.getStatus(),
+            one.getAutoDeleteOnIdle(), one.getUserMetadata());
     }
 
     /** The SDK reads ForwardTo as a URL with a scheme that it knows; what was read must be accepted again. */
@@ -200,11 +188,14 @@ final class Administration {
         ServiceBusAdministrationClient admin = client(visit);
         String target = visit.entity + "-target";
         admin.createQueue(target);
-        admin.createQueue(visit.entity, new CreateQueueOptions().setForwardTo(target));
+        admin.createQueue(visit.entity,
+            new CreateQueueOptions().setForwardTo(target).setForwardDeadLetteredMessagesTo(target));
         QueueProperties queue = admin.getQueue(visit.entity);
-        Check.that(queue.getForwardTo().endsWith(target), queue.getForwardTo());
+        Check.that(queue.getForwardTo().matches("https://localhost(:\\d+)?/" + target), queue.getForwardTo());
+        Check.same(queue.getForwardTo(), queue.getForwardDeadLetteredMessagesTo());
         QueueProperties updated = admin.updateQueue(queue.setMaxDeliveryCount(7));
-        Check.same(queue.getForwardTo(), updated.getForwardTo());
+        Check.same(List.of(queue.getForwardTo(), queue.getForwardTo(), 7), List.of(updated.getForwardTo(),
+            updated.getForwardDeadLetteredMessagesTo(), updated.getMaxDeliveryCount()));
     }
 
     private static void authorizationRules(Visit visit) {
@@ -216,7 +207,10 @@ final class Administration {
         var rule = admin.getQueue(visit.entity).getAuthorizationRules().get(0);
         Check.same(List.of("all", "YWxs", "YWxsMg=="),
             List.of(rule.getKeyName(), rule.getPrimaryKey(), rule.getSecondaryKey()));
-        Check.same(3, rule.getAccessRights().size());
+        Check.same(Set.of(AccessRights.LISTEN, AccessRights.MANAGE, AccessRights.SEND),
+            Set.copyOf(rule.getAccessRights()));
+        QueueProperties updated = admin.updateQueue(admin.getQueue(visit.entity));
+        Check.same("YWxs", updated.getAuthorizationRules().get(0).getPrimaryKey());
     }
 
     /** More than a page of the service: a page holds a hundred. */
@@ -260,6 +254,8 @@ final class Administration {
         admin.createTopic(topic);
         admin.createSubscription(topic, "all");
         visit.senderTo(topic).sendMessage(new ServiceBusMessage("one"));
+        Check.that(counts.getSizeInBytes() > 0, "two messages without a size");
+        Check.that(!counts.getCreatedAt().isAfter(counts.getAccessedAt()), "used before it was made");
         Check.same(1, admin.getTopicRuntimeProperties(topic).getSubscriptionCount());
         Check.same(1, admin.getSubscriptionRuntimeProperties(topic, "all").getActiveMessageCount());
     }

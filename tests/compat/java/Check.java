@@ -35,9 +35,22 @@ final class Check {
         return error.getMessage();
     }
 
-    /** Insist on this condition of AMQP, where the SDK turns it into no reason of its own. */
-    static void refused(AmqpErrorCondition condition, Action action) throws Exception {
-        same(condition, raised(AmqpException.class, action).getErrorCondition());
+    /** Insist on this condition of AMQP, where the SDK turns it into no reason of its own. Return the message. */
+    static String refused(AmqpErrorCondition condition, Action action) throws Exception {
+        AmqpException error = raised(AmqpException.class, action);
+        if (condition != error.getErrorCondition()) {
+            throw new AssertionError("expected " + condition + ", saw " + error.getErrorCondition(), error);
+        }
+        return error.getMessage();
+    }
+
+    /** Insist on a refusal for which the SDK has a class and no reason: for one, that with the condition amqp:not-allowed. */
+    static void notAllowed(String text, Action action) throws Exception {
+        contains(text, raised(UnsupportedOperationException.class, action).getMessage());
+    }
+
+    static void contains(String part, String whole) {
+        that(whole != null && whole.contains(part), "expected a text with \"" + part + "\", saw \"" + whole + "\"");
     }
 
     /** Insist on an exception of this class, thrown as such or as the cause of another one, and return it. */
@@ -45,12 +58,17 @@ final class Check {
         try {
             action.run();
         } catch (Throwable thrown) {
-            for (Throwable one = thrown; one != null; one = one.getCause()) {
-                if (kind.isInstance(one)) return kind.cast(one);
-            }
-            throw new AssertionError("expected " + kind.getSimpleName() + ", saw " + thrown, thrown);
+            return inside(kind, thrown);
         }
         throw new AssertionError("expected " + kind.getSimpleName() + ", and nothing was refused");
+    }
+
+    /** Return the exception of this class among one and its causes. */
+    static <E extends Throwable> E inside(Class<E> kind, Throwable thrown) {
+        for (Throwable one = thrown; one != null; one = one.getCause()) {
+            if (kind.isInstance(one)) return kind.cast(one);
+        }
+        throw new AssertionError("expected " + kind.getSimpleName() + ", saw " + thrown, thrown);
     }
 
     /** Wait for something that happens behind the back of the SDK. */

@@ -1,3 +1,5 @@
+import com.azure.core.amqp.exception.AmqpErrorCondition;
+import com.azure.core.amqp.exception.AmqpException;
 import com.azure.messaging.eventhubs.CheckpointStore;
 import com.azure.messaging.eventhubs.EventData;
 import com.azure.messaging.eventhubs.EventHubProducerClient;
@@ -66,8 +68,9 @@ final class HubConsumers {
     private static void invalidPosition(Visit visit) throws Exception {
         HubVisit.Reading reading = new HubVisit(visit).read(EventPosition.fromOffsetString("17"), 0);
         Check.until("the refusal", () -> !reading.errors().isEmpty());
-        String message = reading.errors().peek().getMessage();
-        Check.that(message.contains("The supplied offset '17' is invalid"), message);
+        AmqpException error = Check.inside(AmqpException.class, reading.errors().peek());
+        Check.same(AmqpErrorCondition.ARGUMENT_ERROR, error.getErrorCondition());
+        Check.contains("The supplied offset '17' is invalid", error.getMessage());
     }
 
     private static void lastEnqueuedEvent(Visit visit) {
@@ -87,11 +90,20 @@ final class HubConsumers {
         Check.until("the first event", () -> first.events().size() == 1);
         HubVisit.Reading second = hub.read(EventPosition.fromOffsetString("0"), 2);
         Check.until("the theft", () -> !first.errors().isEmpty());
+        stolen(first, "with higher epoch of '2' is created");
         producer.send(HubVisit.events("b"), HubVisit.ZERO);
         Check.until("the second event", () -> second.events().size() == 1);
         HubVisit.Reading third = hub.read(EventPosition.earliest(), 0);
         Check.until("the refusal", () -> !third.errors().isEmpty());
-        Check.same(0, third.events().size());
+        stolen(third, "with a higher epoch '2' already exists");
+        Check.same(List.of(List.of("a"), List.of("b"), List.of()), Stream.of(first, second, third)
+            .map(reading -> HubVisit.bodies(List.copyOf(reading.events()))).toList());
+    }
+
+    private static void stolen(HubVisit.Reading reading, String text) {
+        AmqpException error = Check.inside(AmqpException.class, reading.errors().peek());
+        Check.same(AmqpErrorCondition.LINK_STOLEN, error.getErrorCondition());
+        Check.contains(text, error.getMessage());
     }
 
     private static void balancing(Visit visit) throws Exception {

@@ -8,7 +8,6 @@ import com.azure.messaging.eventhubs.models.EventPosition;
 import com.azure.messaging.eventhubs.models.PartitionEvent;
 import com.azure.messaging.eventhubs.models.ReceiveOptions;
 import com.azure.messaging.eventhubs.models.SendOptions;
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Queue;
@@ -58,7 +57,7 @@ final class HubVisit {
     /** Read exactly so many events of a partition, in the order of their arrival. */
     List<PartitionEvent> take(String partition, int count, EventPosition position, ReceiveOptions options) {
         List<PartitionEvent> taken = new ArrayList<>();
-        consumer().receiveFromPartition(partition, count, position, Duration.ofSeconds(30), options).forEach(taken::add);
+        consumer().receiveFromPartition(partition, count, position, Visit.PATIENCE, options).forEach(taken::add);
         Check.that(taken.size() == count, "expected " + count + " events, got " + bodies(taken));
         return taken;
     }

@@ -93,6 +93,8 @@ final class Processors {
         Check.until("a second delivery", () -> seen.came().size() == 2);
         expectEmptySoon(visit);
         Check.same(1, seen.errors().size());
+        Check.same("not today", Check.inside(IllegalStateException.class, seen.errors().peek()).getMessage());
+        Check.same(List.of(0L, 1L), seen.came().stream().map(ServiceBusReceivedMessage::getDeliveryCount).toList());
     }
 
     private static void concurrently(Visit visit) throws Exception {

@@ -1,9 +1,11 @@
 import com.azure.messaging.servicebus.ServiceBusMessage;
 import com.azure.messaging.servicebus.ServiceBusReceivedMessage;
 import com.azure.messaging.servicebus.ServiceBusReceiverClient;
+import com.azure.messaging.servicebus.models.ServiceBusMessageState;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.stream.IntStream;
 
@@ -24,7 +26,10 @@ final class Receiving {
 
     private static void receiveAndDelete(Visit visit) {
         visit.send("a", "b");
-        Check.same(List.of("a", "b"), Visit.bodies(visit.take(visit.deletingReceiver(), 2)));
+        List<ServiceBusReceivedMessage> taken = visit.take(visit.deletingReceiver(), 2);
+        Check.same(List.of("a", "b"), Visit.bodies(taken));
+        // How the SDK shows that there is none.
+        for (ServiceBusReceivedMessage message : taken) Check.same(new UUID(0, 0).toString(), message.getLockToken());
         visit.expectEmpty();
     }
 
@@ -97,12 +102,20 @@ final class Receiving {
         Check.same(numbers(3), came);
     }
 
-    private static void peek(Visit visit) {
+    private static void peek(Visit visit) throws Exception {
         ServiceBusReceiverClient receiver = visit.receiver();
+        Check.same(null, receiver.peekMessage());
         visit.send("a", "b", "c", "d");
-        Check.same(List.of("a", "b"), Visit.bodies(receiver.peekMessages(2).stream().toList()));
+        // Each call goes on where the last one ended.
+        List<ServiceBusReceivedMessage> first = receiver.peekMessages(2).stream().toList();
+        Check.same(List.of("a", "b"), Visit.bodies(first));
         Check.same(List.of("c", "d"), Visit.bodies(receiver.peekMessages(10).stream().toList()));
+        Check.same(List.of(), Visit.bodies(receiver.peekMessages(10).stream().toList()));
         Check.same("b", receiver.peekMessage(2).getBody().toString());
+        Check.same(ServiceBusMessageState.ACTIVE, first.get(0).getState());
+        Check.same(null, first.get(0).getLockToken());
+        Check.notAllowed("not supported for peeked messages", () -> receiver.complete(first.get(0)));
+        // Peeking takes nothing away, and a locked message is seen too.
         visit.takeOne(receiver);
         Check.same(List.of("a", "b", "c", "d"), Visit.bodies(visit.peekAll()));
     }

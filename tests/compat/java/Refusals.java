@@ -2,8 +2,10 @@ import com.azure.core.amqp.exception.AmqpErrorCondition;
 import com.azure.messaging.servicebus.ServiceBusClientBuilder;
 import com.azure.messaging.servicebus.ServiceBusFailureReason;
 import com.azure.messaging.servicebus.ServiceBusMessage;
+import com.azure.messaging.servicebus.ServiceBusReceivedMessage;
 import com.azure.messaging.servicebus.ServiceBusReceiverClient;
 import com.azure.messaging.servicebus.ServiceBusSenderClient;
+import com.azure.messaging.servicebus.ServiceBusSessionReceiverClient;
 import java.util.List;
 import java.util.Map;
 
@@ -27,7 +29,12 @@ final class Refusals {
         ServiceBusSenderClient sender = visit.senderTo(visit.entity + "-missing");
         Check.refused(reason, () -> sender.sendMessage(new ServiceBusMessage("lost")));
         ServiceBusReceiverClient receiver = visit.receiver(options -> options.queueName(visit.entity + "-missing"));
+        // The SDK has no reason for what ends a receive, only the condition.
+        Check.refused(AmqpErrorCondition.NOT_FOUND, () -> receiver.receiveMessages(1, Visit.PATIENCE).stream().toList());
         Check.refused(reason, () -> receiver.peekMessage());
+        ServiceBusSessionReceiverClient sessions = visit.keep(visit.builder().sessionReceiver()
+            .queueName(visit.entity + "-missing").buildClient());
+        Check.refused(AmqpErrorCondition.NOT_FOUND, () -> sessions.acceptSession("red"));
         // The connection is none the worse for it.
         visit.send("found");
         Check.same(List.of("found"), Visit.bodies(visit.takeAndComplete(visit.receiver(), 1)));
@@ -39,6 +46,8 @@ final class Refusals {
         ServiceBusSenderClient sender = visit.keep(stranger.sender().queueName(visit.entity).buildClient());
         Check.refused(ServiceBusFailureReason.UNAUTHORIZED, () -> sender.sendMessage(new ServiceBusMessage("forged")));
         ServiceBusReceiverClient receiver = visit.keep(stranger.receiver().queueName(visit.entity).buildClient());
+        Check.refused(AmqpErrorCondition.UNAUTHORIZED_ACCESS,
+            () -> receiver.receiveMessages(1, Visit.PATIENCE).stream().toList());
         Check.refused(ServiceBusFailureReason.UNAUTHORIZED, () -> receiver.peekMessage());
         visit.expectEmpty();
     }
@@ -55,13 +64,16 @@ final class Refusals {
 
     private static void messageTooLarge(Visit visit) throws Exception {
         ServiceBusMessage large = new ServiceBusMessage("x".repeat(300_000));
-        Check.raised(Exception.class, () -> visit.sender().sendMessage(large));
+        // One message is measured by the SDK, by the limit that the broker gave for the link, and so is a list.
+        Check.refused(ServiceBusFailureReason.MESSAGE_SIZE_EXCEEDED, () -> visit.sender().sendMessage(large));
+        Check.refused(ServiceBusFailureReason.MESSAGE_SIZE_EXCEEDED, () -> visit.sender().sendMessages(List.of(large)));
         visit.send("small enough");
         Check.same(List.of("small enough"), Visit.bodies(visit.takeAndComplete(visit.receiver(), 1)));
     }
 
     private static void sendDisabled(Visit visit) throws Exception {
         Check.refused(ServiceBusFailureReason.MESSAGING_ENTITY_DISABLED, () -> visit.send("not now"));
+        visit.expectEmpty();
     }
 
     private static void receiveDisabled(Visit visit) throws Exception {
@@ -71,29 +83,38 @@ final class Refusals {
             () -> receiver.receiveMessages(1, Visit.PATIENCE).stream().toList());
     }
 
+    /** A queue with sessions takes no message without one, and no receiver without one. */
     private static void sessionRequired(Visit visit) throws Exception {
-        Check.raised(Exception.class, () -> visit.send("astray"));
+        Check.notAllowed("The SessionId was not set on a message", () -> visit.send("astray"));
         ServiceBusReceiverClient receiver = visit.receiver();
-        Check.raised(Exception.class, () -> receiver.receiveMessages(1, Visit.PATIENCE).stream().toList());
+        Check.notAllowed("an entity that requires sessions to create a non-sessionful message receiver",
+            () -> receiver.receiveMessages(1, Visit.PATIENCE).stream().toList());
         visit.expectEmpty();
     }
 
     private static void sessionNotSupported(Visit visit) throws Exception {
-        Check.raised(Exception.class, () -> visit.sessions().acceptSession("red"));
+        Check.notAllowed("A sessionful message receiver cannot be created on an entity that does not require sessions",
+            () -> visit.sessions().acceptSession("red"));
     }
 
     private static void close(Visit visit) throws Exception {
         ServiceBusClientBuilder own = visit.connect();
         ServiceBusSenderClient sender = own.sender().queueName(visit.entity).buildClient();
         ServiceBusReceiverClient receiver = own.receiver().disableAutoComplete().queueName(visit.entity).buildClient();
-        sender.sendMessage(new ServiceBusMessage("a"));
-        visit.take(receiver, 1);
+        sender.sendMessages(List.of(new ServiceBusMessage("a"), new ServiceBusMessage("b")));
+        List<ServiceBusReceivedMessage> taken = visit.take(receiver, 2);
+        Check.same(List.of("a", "b"), Visit.bodies(taken));
         sender.close();
         receiver.close();
-        Check.raised(Exception.class, () -> sender.sendMessage(new ServiceBusMessage("b")));
-        Check.raised(Exception.class, () -> receiver.peekMessage());
-        // The lock outlives the connection: nobody else gets the message before its end.
+        // The SDK refuses by itself what its closed clients are asked for.
+        Check.contains("sendMessage", Check.raised(IllegalStateException.class,
+            () -> sender.sendMessage(new ServiceBusMessage("c"))).getMessage());
+        Check.contains("peek", Check.raised(IllegalStateException.class, () -> receiver.peekMessage()).getMessage());
+        Check.contains("The receiver client is terminated", Check.raised(RuntimeException.class,
+            () -> receiver.receiveMessages(1, Visit.SILENCE).stream().toList()).getMessage());
+        Check.raised(IllegalStateException.class, () -> receiver.complete(taken.get(0)));
+        // Locks outlive the connection: nobody else gets the messages before their end.
         visit.expectSilence(visit.receiver());
-        Check.same(List.of("a"), Visit.bodies(visit.peekAll()));
+        Check.same(List.of("a", "b"), Visit.bodies(visit.peekAll()));
     }
 }

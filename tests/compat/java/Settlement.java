@@ -11,6 +11,7 @@ import java.time.OffsetDateTime;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.NoSuchElementException;
 
 /** Features of peek-lock: what can be done with a locked message, and what happens when nothing is done. */
 final class Settlement {
@@ -50,17 +51,22 @@ final class Settlement {
         ServiceBusReceiverClient receiver = visit.receiver();
         receiver.complete(sendAndTake(visit, receiver));
         visit.expectEmpty();
+        visit.expectSilence(receiver);
     }
 
     private static void abandon(Visit visit) {
         ServiceBusReceiverClient receiver = visit.receiver();
         ServiceBusReceivedMessage message = sendAndTake(visit, receiver);
+        visit.send("behind it");
         receiver.abandon(message, new AbandonOptions().setPropertiesToModify(MODIFICATIONS));
-        ServiceBusReceivedMessage again = visit.takeOne(receiver);
+        List<ServiceBusReceivedMessage> taken = visit.takeAndComplete(receiver, 2);
+        Check.same(List.of("hello", "behind it"), Visit.bodies(taken));
+        ServiceBusReceivedMessage again = taken.get(0);
         Check.same(message.getSequenceNumber(), again.getSequenceNumber());
-        Check.same(message.getDeliveryCount() + 1, again.getDeliveryCount());
+        Check.same(message.getMessageId(), again.getMessageId());
+        Check.same(List.of(0L, 1L), List.of(message.getDeliveryCount(), again.getDeliveryCount()));
+        Check.that(!message.getLockToken().equals(again.getLockToken()), "the lock is the old one");
         Check.same(MODIFIED, again.getApplicationProperties());
-        receiver.complete(again);
     }
 
     private static void defer(Visit visit) throws Exception {
@@ -71,10 +77,14 @@ final class Settlement {
         Check.same(ServiceBusMessageState.DEFERRED, visit.peekAll().get(0).getState());
         ServiceBusReceivedMessage deferred = receiver.receiveDeferredMessage(message.getSequenceNumber());
         Check.same(MODIFIED, deferred.getApplicationProperties());
+        Check.same(List.of("hello", ServiceBusMessageState.DEFERRED, 1L),
+            List.of(deferred.getBody().toString(), deferred.getState(), deferred.getDeliveryCount()));
         receiver.complete(deferred);
         visit.expectEmpty();
-        // The SDK turns the answer that there is no such message into an error of its own.
-        Check.raised(Exception.class, () -> receiver.receiveDeferredMessage(message.getSequenceNumber()));
+        // The SDK takes the answer that there is no such message for an empty one, of which it wants the last element.
+        Check.raised(NoSuchElementException.class, () -> receiver.receiveDeferredMessage(message.getSequenceNumber()));
+        Check.same(List.of(), Visit.bodies(
+            receiver.receiveDeferredMessageBatch(List.of(message.getSequenceNumber())).stream().toList()));
     }
 
     private static void deferredSettlement(Visit visit) {
@@ -87,12 +97,16 @@ final class Settlement {
         receiver.abandon(deferred, new AbandonOptions().setPropertiesToModify(MODIFICATIONS));
         deferred = receiver.receiveDeferredMessage(number);
         Check.same(MODIFIED, deferred.getApplicationProperties());
+        Check.same(List.of(ServiceBusMessageState.DEFERRED, 2L), List.of(deferred.getState(), deferred.getDeliveryCount()));
         receiver.defer(deferred, new DeferOptions().setPropertiesToModify(Map.of("colour", "blue")));
         deferred = receiver.receiveDeferredMessage(number);
         Check.same("blue", deferred.getApplicationProperties().get("colour"));
-        receiver.deadLetter(deferred, new DeadLetterOptions().setDeadLetterReason("why"));
+        receiver.deadLetter(deferred, new DeadLetterOptions().setDeadLetterReason("why")
+            .setDeadLetterErrorDescription("how").setPropertiesToModify(Map.of("extra", 1)));
         visit.expectEmpty();
-        Check.same("why", visit.takeAndComplete(visit.deadLetters(), 1).get(0).getDeadLetterReason());
+        ServiceBusReceivedMessage dead = visit.takeAndComplete(visit.deadLetters(), 1).get(0);
+        Check.same(List.of("why", "how", 1), List.of(dead.getDeadLetterReason(), dead.getDeadLetterErrorDescription(),
+            dead.getApplicationProperties().get("extra")));
     }
 
     private static void deferredReceiveAndDelete(Visit visit) {
@@ -110,18 +124,26 @@ final class Settlement {
             .setDeadLetterErrorDescription("no such colour").setPropertiesToModify(MODIFICATIONS));
         visit.expectEmpty();
         ServiceBusReceivedMessage dead = visit.takeAndComplete(visit.deadLetters(), 1).get(0);
-        Check.same(List.of("hello", "id of hello", "unreadable", "no such colour"),
+        // Being dead-lettered is not a failed delivery.
+        Check.same(List.of("hello", "id of hello", "unreadable", "no such colour", 0L),
             List.of(dead.getBody().toString(), dead.getMessageId(), dead.getDeadLetterReason(),
-                dead.getDeadLetterErrorDescription()));
-        Check.same("red", dead.getApplicationProperties().get("colour"));
+                dead.getDeadLetterErrorDescription(), dead.getDeliveryCount()));
+        Map<String, Object> properties = new HashMap<>(MODIFIED);
+        properties.put("DeadLetterReason", "unreadable");
+        properties.put("DeadLetterErrorDescription", "no such colour");
+        Check.same(properties, dead.getApplicationProperties());
+        Check.same(List.of(), Visit.bodies(Visit.peekAll(visit.deadLetters())));
     }
 
-    private static void deadLetterTwice(Visit visit) {
+    private static void deadLetterTwice(Visit visit) throws Exception {
         ServiceBusReceiverClient receiver = visit.receiver();
         receiver.deadLetter(sendAndTake(visit, receiver));
         ServiceBusReceiverClient deadLetters = visit.deadLetters();
         ServiceBusReceivedMessage dead = visit.takeOne(deadLetters);
-        // The SDK takes the refusal for a success: both are the outcome "rejected".
+        // A receiver that did not receive the message asks the management node, and learns of the refusal.
+        ServiceBusReceiverClient other = visit.deadLetters();
+        Check.notAllowed("A message of a dead-letter queue cannot be dead-lettered again", () -> other.deadLetter(dead));
+        // On the link of the message the SDK takes the refusal for a success: both are the outcome "rejected".
         deadLetters.deadLetter(dead);
         Check.same(List.of("hello"), Visit.bodies(Visit.peekAll(visit.deadLetters())));
     }
@@ -129,7 +151,9 @@ final class Settlement {
     private static void maxDeliveryCount(Visit visit) {
         ServiceBusReceiverClient receiver = visit.receiver();
         receiver.abandon(sendAndTake(visit, receiver));
-        receiver.abandon(visit.takeOne(receiver));
+        ServiceBusReceivedMessage last = visit.takeOne(receiver);
+        Check.same(1L, last.getDeliveryCount());
+        receiver.abandon(last);
         Check.same("MaxDeliveryCountExceeded",
             visit.takeAndComplete(visit.deadLetters(), 1).get(0).getDeadLetterReason());
         visit.expectEmpty();
@@ -142,7 +166,7 @@ final class Settlement {
         Check.pause(Duration.ofMillis(20));
         Check.rising(before, receiver.renewMessageLock(message));
         receiver.complete(message);
-        Check.raised(Exception.class, () -> receiver.renewMessageLock(message));
+        Check.refused(ServiceBusFailureReason.MESSAGE_LOCK_LOST, () -> receiver.renewMessageLock(message));
     }
 
     /** The lock of the queue lasts 10 s. */
@@ -164,14 +188,21 @@ final class Settlement {
         ServiceBusReceivedMessage again = visit.takeOne(other);
         Check.same(message.getDeliveryCount() + 1, again.getDeliveryCount());
         Check.refused(ServiceBusFailureReason.MESSAGE_LOCK_LOST, () -> receiver.complete(message));
+        Check.same(List.of("hello"), Visit.bodies(visit.peekAll()));
     }
 
+    /** The lock outlives the link: another receiver settles through the management node. */
     private static void settleAfterClose(Visit visit) {
         ServiceBusReceiverClient receiver = visit.receiver();
-        ServiceBusReceivedMessage message = sendAndTake(visit, receiver);
+        ServiceBusReceivedMessage abandoned = sendAndTake(visit, receiver);
+        ServiceBusReceivedMessage completed = sendAndTake(visit, receiver);
         ServiceBusReceiverClient kept = visit.receiver();
         receiver.close();
-        kept.complete(message);
+        kept.complete(completed);
+        kept.abandon(abandoned, new AbandonOptions().setPropertiesToModify(MODIFICATIONS));
+        ServiceBusReceivedMessage again = visit.takeAndComplete(kept, 1).get(0);
+        Check.same(List.of(abandoned.getSequenceNumber(), 1L), List.of(again.getSequenceNumber(), again.getDeliveryCount()));
+        Check.same(MODIFIED, again.getApplicationProperties());
         visit.expectEmpty();
     }
 }

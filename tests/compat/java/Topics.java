@@ -1,3 +1,4 @@
+import com.azure.core.amqp.exception.AmqpErrorCondition;
 import com.azure.messaging.servicebus.ServiceBusFailureReason;
 import com.azure.messaging.servicebus.ServiceBusMessage;
 import com.azure.messaging.servicebus.ServiceBusReceivedMessage;
@@ -7,6 +8,7 @@ import com.azure.messaging.servicebus.ServiceBusSessionReceiverClient;
 import com.azure.messaging.servicebus.models.DeadLetterOptions;
 import com.azure.messaging.servicebus.models.ServiceBusReceiveMode;
 import com.azure.messaging.servicebus.models.SubQueue;
+import java.time.OffsetDateTime;
 import java.util.List;
 import java.util.Map;
 
@@ -52,9 +54,13 @@ final class Topics {
         long cancelled = visit.sender().scheduleMessage(new ServiceBusMessage("cancelled"), Visit.in(Visit.FAR));
         Check.same(List.of(), left(visit, "Inventory"));
         visit.sender().cancelScheduledMessage(cancelled);
-        visit.sender().scheduleMessage(new ServiceBusMessage("kept"), Visit.in(Visit.SOON));
+        OffsetDateTime due = Visit.in(Visit.SOON);
+        visit.sender().scheduleMessage(new ServiceBusMessage("kept"), due);
         for (String name : List.of("Inventory", "Dashboard")) {
-            Check.same(List.of("kept"), Visit.bodies(visit.takeAndComplete(visit.subscriber(name), 1)));
+            ServiceBusReceivedMessage copy = visit.takeAndComplete(visit.subscriber(name), 1).get(0);
+            Check.same("kept", copy.getBody().toString());
+            Check.that(!copy.getEnqueuedTime().isBefore(due), "enqueued before it was due");
+            Check.same(List.of(), left(visit, name));
         }
     }
 
@@ -93,16 +99,24 @@ final class Topics {
         ServiceBusReceiverClient red = visit.keep(sessions.acceptSession("red"));
         Check.same(List.of("r1", "r2"), Visit.bodies(visit.takeAndComplete(red, 2)));
         Check.same("blue", visit.keep(sessions.acceptNextSession()).getSessionId());
-        Check.same(List.of("r1", "r2", "b1"), left(visit, "Plain"));
+        visit.send("without");
+        ServiceBusReceivedMessage dead = visit.takeAndComplete(visit.subscriber(
+            "Sessions", options -> options.subQueue(SubQueue.DEAD_LETTER_QUEUE)), 1).get(0);
+        Check.same(List.of("without", "Session ID is null"),
+            List.of(dead.getBody().toString(), dead.getDeadLetterReason()));
+        Check.same(List.of("r1", "r2", "b1", "without"), left(visit, "Plain"));
     }
 
     private static void topicRefusals(Visit visit) throws Exception {
         ServiceBusReceiverClient fromTopic = visit.receiver();
-        Check.raised(Exception.class, () -> fromTopic.receiveMessages(1, Visit.PATIENCE).stream().toList());
+        Check.notAllowed("subscriptions", () -> fromTopic.receiveMessages(1, Visit.PATIENCE).stream().toList());
         ServiceBusSenderClient toSubscription = visit.senderTo(visit.entity + "/Subscriptions/Inventory");
-        Check.raised(Exception.class, () -> toSubscription.sendMessage(new ServiceBusMessage("smuggled")));
+        Check.notAllowed("send them to the topic", () -> toSubscription.sendMessage(new ServiceBusMessage("smuggled")));
         ServiceBusReceiverClient missing = visit.subscriber("Missing");
+        Check.refused(AmqpErrorCondition.NOT_FOUND, () -> missing.receiveMessages(1, Visit.PATIENCE).stream().toList());
         Check.refused(ServiceBusFailureReason.MESSAGING_ENTITY_NOT_FOUND, () -> missing.peekMessage());
+        Check.same(List.of(), left(visit, "Inventory"));
+        // The connection is none the worse for it.
         visit.send("found");
         Check.same(List.of("found"), Visit.bodies(visit.takeAndComplete(visit.subscriber("Inventory"), 1)));
     }

@@ -33,10 +33,11 @@ public final class Tour {
     private static final long FEATURE_LIMIT_S = 120;
 
     private static final Map<String, Map<String, Feature>> GROUPS = Map.of(
-        "servicebus", merged(Messages.FEATURES, Receiving.FEATURES, Settlement.FEATURES, Sessions.FEATURES,
-            Processors.FEATURES, Refusals.FEATURES, Topics.FEATURES, Rules.FEATURES, Transactions.FEATURES),
+        "servicebus", merged(Messages.FEATURES, Scheduling.FEATURES, Receiving.FEATURES, Settlement.FEATURES,
+            Sessions.FEATURES, Processors.FEATURES, Refusals.FEATURES, Topics.FEATURES, Rules.FEATURES,
+            Transactions.FEATURES),
         "eventhubs", merged(Hubs.FEATURES, HubConsumers.FEATURES),
-        "administration", merged(Administration.FEATURES, AdministrationErrors.FEATURES));
+        "administration", merged(Administration.FEATURES, AdministrationRules.FEATURES, AdministrationErrors.FEATURES));
 
     private record Step(String group, String transport, String feature, String entity) { }
 
