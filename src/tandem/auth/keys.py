@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from tandem.addresses import is_within, parse_address
+from tandem.addresses import parse_address
 from tandem.errors import ArgumentError, ConfigurationError, UsageError
 
 __all__ = [
@@ -72,7 +72,7 @@ def make_key(random_bytes: bytes) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What rights are needed to: a path in lower case, and the entity that it belongs to.
+    """What rights are needed to: a path in lower case, and the queue, topic or event hub that it belongs to.
 
     `Namespace.resource_of` says which entity that is: the topic of a subscription, the event hub of a partition, the
     queue of its dead letters. Names hold slashes, so the path alone does not say it.
@@ -87,9 +87,7 @@ class Resource:
         A rule of the namespace, whose scope is empty, applies everywhere. A rule of an entity applies to that entity
         and its parts, and to no other entity, whatever their names have in common.
         """
-        if not scope:
-            return True
-        return bool(self.owner) and is_within(scope, self.owner) and is_within(self.path, scope)
+        return not scope or scope == self.owner
 
 
 class AuthorizationRule:

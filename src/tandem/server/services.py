@@ -118,6 +118,12 @@ class Services:
             # Whatever went wrong with this token, the next one ends in its time.
             self.expect_expiry(peer, peer.claims.next_expiry_s())
 
+    def wake(self) -> None:
+        """Judge all tokens by the clock now: somebody has moved it, and the timers were set by what it said before."""
+        for peer, timer in list(self._expiries.items()):
+            timer.cancel()
+            self._expire(peer)
+
     def call_later(self, delay_s: float, step: Callable[[], None]) -> asyncio.TimerHandle:
         """Take a step of the engine after a delay, unless the timer is cancelled before."""
         return self._loop.call_later(delay_s, self._turn, step)
