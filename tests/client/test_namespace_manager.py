@@ -96,6 +96,54 @@ async def test_forwarding_is_told_by_the_path(manager: NamespaceManager, name: s
     assert queue.forward_dead_lettered_messages_to == f"{name}/target"
 
 
+@pytest.mark.parametrize("field", ["forward_to", "forward_dead_lettered_messages_to"])
+async def test_a_manager_shows_a_token_for_the_entity_that_it_forwards_to(
+    manager: NamespaceManager, name: str, field: str
+) -> None:
+    """A token for the path of the request says nothing about the target, whose name has nothing in common with it."""
+    queue, topic = f"to-{name}", f"news-to-{name}"
+    await manager.create_queue(queue)
+    await manager.create_topic(topic)
+    await manager.create_topic(f"{name}-topic")
+    for target in (queue, topic, f"sb://any-host/{queue}"):
+        path = target.rpartition("/")[2]
+        queue_description = QueueDescription(f"{name}-{len(target)}")
+        setattr(queue_description, field, target)
+        made = await manager.create_queue(queue_description)
+        assert getattr(made, field) == path
+        description = SubscriptionDescription(f"{name}-topic", f"s{len(target)}")
+        setattr(description, field, target)
+        subscription = await manager.create_subscription(description)
+        assert getattr(subscription, field) == path
+        for other in (topic, queue):
+            setattr(made, field, other)
+            assert getattr(await manager.update_queue(made), field) == other
+            setattr(subscription, field, other)
+            assert getattr(await manager.update_subscription(subscription), field) == other
+
+
+async def test_a_manager_that_may_not_send_to_a_target_cannot_forward_there(
+    manager: NamespaceManager, name: str
+) -> None:
+    await manager.create_queue(f"to-{name}")
+    await manager.create_queue(name)
+    queue = await manager.get_queue(name)
+    queue.authorization_rules_xml = (
+        '<AuthorizationRules xmlns="http://schemas.microsoft.com/netservices/2010/10/servicebus/connect">'
+        '<AuthorizationRule xmlns:i="http://www.w3.org/2001/XMLSchema-instance" '
+        'i:type="SharedAccessAuthorizationRule"><ClaimType>SharedAccessKey</ClaimType><ClaimValue>None</ClaimValue>'
+        "<Rights><AccessRights>Manage</AccessRights><AccessRights>Send</AccessRights><AccessRights>Listen</AccessRights>"
+        "</Rights><KeyName>own</KeyName><PrimaryKey>key-own</PrimaryKey></AuthorizationRule></AuthorizationRules>"
+    )
+    await manager.update_queue(queue)
+    own = NamespaceManager(manager.address, TokenProvider.create_shared_access_signature("own", "key-own"))
+    mine = await own.get_queue(name)
+    mine.forward_to = f"to-{name}"
+    with pytest.raises(UnauthorizedAccessError):
+        await own.update_queue(mine)
+    assert (await manager.get_queue(name)).forward_to is None
+
+
 async def test_rules_of_access_survive_an_update_of_something_else(
     broker: Broker, manager: NamespaceManager, name: str
 ) -> None:

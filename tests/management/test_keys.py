@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem.auth import KeyRing, Right, make_token, verify
+from tandem.auth import KeyRing, Resource, Right, make_token, verify
 from tandem.errors import ConfigurationError
 from tandem.server.keys import ROOT_RULE_NAME, load_or_make_keys
 
@@ -32,7 +32,8 @@ def test_made_keys_open_the_whole_namespace(tmp_path: Path) -> None:
     (rule,) = keys
     assert len(set(rule.keys)) == 2
     for key in rule.keys:
-        claims = verify(make_token("sb://bus/", rule.name, key, 2_000), "sb://bus/orders", keys, 1_000)
+        token = make_token("sb://bus/", rule.name, key, 2_000)
+        claims = verify(token, "sb://bus/orders", Resource("orders", "orders"), keys, 1_000)
         assert Right.MANAGE in claims.rights
 
 

@@ -213,6 +213,51 @@ async def test_what_must_not_fail_over_does_not(
     assert backlog_counts(secondary, queue) == 0
 
 
+def _footed(footer: Any) -> AmqpAnnotatedMessage:
+    message = AmqpAnnotatedMessage(value_body="x")
+    message.footer = footer
+    return message
+
+
+def _nested(depth: int) -> list[Any]:
+    nested: list[Any] = []
+    for _ in range(depth):
+        nested = [nested]
+    return nested
+
+
+# Messages that the SDK cannot encode.
+UNSENDABLE: dict[str, Callable[[], Any]] = {
+    "a number beyond an int": lambda: AmqpAnnotatedMessage(value_body=2**50),
+    "a value of no AMQP type": lambda: AmqpAnnotatedMessage(value_body=object()),
+    "a value nested too deep": lambda: AmqpAnnotatedMessage(value_body=_nested(2_000)),
+    "a lone surrogate": lambda: AmqpAnnotatedMessage(value_body="\ud800"),
+    "a sequence with a number beyond an int": lambda: AmqpAnnotatedMessage(sequence_body=[1, 2**70]),
+    "a property of no AMQP type": lambda: ServiceBusMessage("x", application_properties={"k": cast("str", object())}),
+    "a time to live beyond 32 bits": lambda: ServiceBusMessage("x", time_to_live=timedelta(days=999_999)),
+    "a negative time to live": lambda: ServiceBusMessage("x", time_to_live=timedelta(days=-5)),
+    "a footer that is not a map": lambda: _footed(5),
+    "no message": object,
+}
+
+
+@mission("M22")
+async def test_messages_that_the_sdk_cannot_encode_leave_a_healthy_primary_alone(
+    drive: DriveFactory, primary: Broker, secondary: Broker, queue: str, request: pytest.FixtureRequest
+) -> None:
+    async with drive(sdk_client(request, primary)) as driven:
+        sender = driven.client.get_queue_sender(queue)
+        for kind, make in UNSENDABLE.items():
+            for message in (make(), [make(), ServiceBusMessage("beside it")]):
+                with pytest.raises((ServiceBusError, ValueError, TypeError, RecursionError, AttributeError)):
+                    await driven.call(sender.send_messages, message)
+                assert set(driven.client.states.values()) <= {FailoverState.HEALTHY}, kind
+        await driven.call(sender.send_messages, ServiceBusMessage("direct"))
+        assert driven.client.states == {queue: FailoverState.HEALTHY}
+        assert driven.events == []
+    assert backlog_counts(secondary, queue) == 0
+
+
 async def test_batches_and_schedules_take_the_detour_too(
     drive: DriveFactory, primary: Broker, secondary: Broker, queue: str
 ) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import importlib
 import inspect
 import socket
 import ssl
+import struct
+import types
 from collections.abc import Callable
 from pathlib import Path
 
+import aiohttp
 import azure.servicebus.exceptions as sdk
 import pytest
-from azure.core.exceptions import ClientAuthenticationError
+from azure.core.exceptions import AzureError, ClientAuthenticationError
 
 from tandem.client import errors
 from tandem.client.errors import (
@@ -175,6 +181,108 @@ def test_a_certificate_that_the_sdk_does_not_trust_never_leads_to_a_failover(rul
     error = caused(sdk.ServiceBusConnectionError(message="gone"), caused(RuntimeError("in between"), untrusted))
     assert isinstance(azure_judging.translated(error), CertificateNotTrustedError)
     assert azure_judging.judge_primary(error, rule) is Judgement.REFUSED
+
+
+def wrapped(inner: Exception) -> Exception:
+    """As the SDK wraps what it did not expect during a send."""
+    return sdk.ServiceBusError(message=f"Handler failed: {inner}.", error=inner)
+
+
+def raised_in(module: str, inner: Exception) -> Exception:
+    """Return the error after the code of a module has raised it."""
+
+    def fail() -> None:
+        raise inner
+
+    function = types.FunctionType(fail.__code__, {"__name__": module}, closure=fail.__closure__)
+    with contextlib.suppress(type(inner)):
+        function()
+    return inner
+
+
+# Every kind of error that the SDK, or what it calls, raises by itself: about a message, an argument or a setting.
+LOCAL_ERRORS: list[Callable[[], Exception]] = [
+    lambda: ValueError("Value supplied for int invalid: 1125899906842624"),
+    lambda: TypeError("Unable to encode unknown value"),
+    lambda: OverflowError("int too large to convert"),
+    lambda: ZeroDivisionError("division by zero"),
+    lambda: struct.error("'i' format requires -2147483648 <= number <= 2147483647"),
+    lambda: UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed"),
+    lambda: AttributeError("'int' object has no attribute 'items'"),
+    lambda: KeyError("body"),
+    lambda: IndexError("list index out of range"),
+    lambda: RecursionError("maximum recursion depth exceeded"),
+    lambda: RuntimeError("Event loop is closed"),
+    lambda: NotImplementedError("Pending"),
+    lambda: AssertionError("never"),
+    MemoryError,
+    lambda: BufferError("memoryview"),
+    lambda: ImportError("Please install websocket-client library to use sync websocket transport."),
+    lambda: sdk.MessageAlreadySettled(action="send"),
+    lambda: ClientAuthenticationError("the credential got no token"),
+    lambda: StateError("closed"),
+]
+ENCODING_MODULES = ["azure.servicebus._pyamqp._encode", "azure.servicebus._pyamqp.message", "somebody.credentials"]
+# Modules that read what the service sent, or keep track of a connection, in both forms.
+CONNECTION_MODULES = [
+    f"azure.servicebus._pyamqp.{name}"
+    for name in (
+        "_connection",
+        "_decode",
+        "_transport",
+        "cbs",
+        "link",
+        "management_link",
+        "management_operation",
+        "receiver",
+        "sender",
+        "session",
+        "aio._connection_async",
+        "aio._transport_async",
+        "aio._cbs_async",
+        "aio._link_async",
+        "aio._sender_async",
+        "aio._session_async",
+    )
+]
+
+
+@mission("M22")
+@pytest.mark.parametrize("rule", FailoverRule)
+@pytest.mark.parametrize("make", LOCAL_ERRORS, ids=lambda make: type(make()).__name__)
+def test_what_the_sdk_raises_by_itself_is_never_evidence_against_the_primary(
+    make: Callable[[], Exception], rule: FailoverRule
+) -> None:
+    given = [make(), wrapped(make())] + [wrapped(raised_in(module, make())) for module in ENCODING_MODULES]
+    for error in given:
+        assert azure_judging.judge_primary(error, rule) is Judgement.REFUSED, repr(error)
+        assert azure_judging.judge_backlog(error) is Judgement.REFUSED or isinstance(error, AzureError), repr(error)
+
+
+@mission("M22")
+@pytest.mark.parametrize("module", CONNECTION_MODULES)
+def test_what_the_sdk_stumbles_over_in_a_connection_is_evidence_against_the_primary(module: str) -> None:
+    importlib.import_module(module)
+    for inner in (AttributeError("'NoneType' object has no attribute 'x'"), ValueError("bad frame"), struct.error("x")):
+        error = wrapped(raised_in(module, inner))
+        assert azure_judging.judge_primary(error) is Judgement.UNAVAILABLE
+
+
+@mission("M22")
+@pytest.mark.parametrize(
+    "inner",
+    [
+        ConnectionResetError("reset"),
+        TimeoutError("late"),
+        EOFError("closed"),
+        asyncio.IncompleteReadError(b"", 8),
+        ssl.SSLError(1, "record"),
+        aiohttp.ClientConnectionError("closed"),
+    ],
+    ids=lambda inner: type(inner).__name__,
+)
+def test_an_error_of_the_network_is_evidence_however_it_is_wrapped(inner: Exception) -> None:
+    assert azure_judging.judge_primary(wrapped(inner)) in STARTS_FAILOVER
 
 
 # --- the options, and the page --------------------------------------------------------------------------------------

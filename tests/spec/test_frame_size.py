@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
 import pytest
 
 from tandem.amqp.connection import AMQP_HEADER
-from tandem.amqp.delivery_states import ACCEPTED, AmqpError, Rejected
+from tandem.amqp.delivery_states import ACCEPTED, AmqpError, Modified, Rejected
 from tandem.amqp.encode import encode, encode_described_list
 from tandem.amqp.events import LinkAttached, LinkDetached
-from tandem.amqp.performatives import RECEIVER, SENDER, Attach, Close, Detach, Disposition, Open
+from tandem.amqp.performatives import RECEIVER, SENDER, Attach, Close, Detach, Disposition, End, Open
 from tandem.amqp.settings import Settings
 from tandem.amqp.terminus import Source, Target
 from tandem.amqp.types import Described, Symbol, UInt, ULong
@@ -146,17 +147,34 @@ TOO_LONG = AmqpError("amqp:internal-error", "x" * 500)
 
 
 @spec("amqp:2.7.1")
-def test_a_reason_too_long_for_the_peer_is_refused_and_changes_nothing() -> None:
+@pytest.mark.parametrize("letter", ["x", "\u00e4", "\U0001f600"])
+def test_a_reason_too_long_for_the_peer_is_shortened(letter: str) -> None:
+    """A peer cannot stay attached by choosing small frames and long names."""
+    reason = AmqpError("amqp:internal-error", letter * 500)
+    for number, kind in enumerate((Close, End, Detach)):
+        peer = session_server(max_frame_size=512)
+        link = peer.attach_sender()
+        calls: list[Callable[[AmqpError], None]] = [peer.connection.close, link.session.end, link.detach]
+        calls[number](reason)
+        ending = peer.read_one(kind)
+        assert isinstance(ending, Close | End | Detach)
+        assert ending.error is not None
+        assert ending.error.condition == reason.condition
+        assert ending.error.description
+        assert set(ending.error.description) == {letter}
+        assert link.is_gone
+
+
+@spec("amqp:2.7.1")
+def test_a_reason_whose_condition_alone_is_too_long_is_refused_and_changes_nothing() -> None:
     peer = session_server(max_frame_size=512)
     link = peer.attach_sender()
     for call in (peer.connection.close, link.session.end, link.detach):
         with pytest.raises(EncodeError):
-            call(TOO_LONG)
+            call(AmqpError("x" * 600))
     assert peer.connection.data_to_send() == b""
     assert link.is_attached
     assert link.session.is_mapped
-    peer.connection.close(AmqpError("amqp:internal-error", "x" * 400))
-    assert isinstance(peer.read_one(Close), Close)
 
 
 @spec("amqp:2.7.1", "amqp:2.6.3")
@@ -173,6 +191,19 @@ def test_an_answer_too_long_for_the_peer_leaves_the_attach_unanswered() -> None:
 
 
 @spec("amqp:2.7.1", "amqp:2.7.6")
+def test_the_description_of_a_rejection_is_shortened_to_the_peers_frames() -> None:
+    peer = session_server(max_frame_size=512)
+    inward = peer.attach_sender("in", 0)
+    peer.transfer(0, 0)
+    inward.settle(inward.session.incoming_unsettled[0], Rejected(TOO_LONG))
+    state = peer.read_one(Disposition).state
+    assert isinstance(state, Rejected)
+    assert state.error is not None
+    assert state.error.condition == TOO_LONG.condition
+    assert 0 < len(state.error.description or "") < 500
+
+
+@spec("amqp:2.7.1", "amqp:2.7.6")
 def test_an_outcome_too_long_for_the_peer_leaves_the_delivery_unsettled() -> None:
     peer = session_server(max_frame_size=512)
     inward, outward = peer.attach_sender("in", 0), peer.attach_receiver("out", 1)
@@ -181,9 +212,9 @@ def test_an_outcome_too_long_for_the_peer_leaves_the_delivery_unsettled() -> Non
     sent = outward.send(b"m")
     peer.read()
     with pytest.raises(EncodeError):
-        inward.settle(received, Rejected(TOO_LONG))
+        inward.settle(received, Modified(None, None, {Symbol("x"): "x" * 500}))
     with pytest.raises(EncodeError):
-        outward.settle(sent, Rejected(TOO_LONG))
+        outward.settle(sent, Modified(None, None, {Symbol("x"): "x" * 500}))
     assert peer.connection.data_to_send() == b""
     assert not received.is_settled
     assert not sent.is_settled

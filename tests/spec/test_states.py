@@ -570,8 +570,8 @@ def test_a_call_in_every_link_state_is_done_ignored_or_refused_without_a_trace(s
         (lambda link: link.accept(), {L.ATTACH_RCVD}, gone),
         (lambda link: link.accept(reply), {L.ATTACH_RCVD}, gone),
         (lambda link: link.refuse(IDLE), {L.ATTACH_RCVD}, gone),
-        (lambda link: link.detach(), {L.ATTACHED, L.ATTACH_SENT}, gone),
-        (lambda link: link.detach(IDLE), {L.ATTACHED, L.ATTACH_SENT}, gone),
+        (lambda link: link.detach(), {L.ATTACHED, L.ATTACH_SENT, L.ATTACH_RCVD}, gone),
+        (lambda link: link.detach(IDLE), {L.ATTACHED, L.ATTACH_SENT, L.ATTACH_RCVD}, gone),
         (lambda link: link.write_flow(), {L.ATTACHED}, set()),
         (lambda link: link.send(b"m", is_settled=True), {L.ATTACHED}, set()),
     ]

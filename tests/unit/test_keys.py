@@ -17,6 +17,7 @@ from tandem.auth.keys import (
     NO_RIGHTS,
     AuthorizationRule,
     KeyRing,
+    Resource,
     Right,
     make_key,
     right_names,
@@ -126,9 +127,10 @@ def test_rules_of_one_name_live_side_by_side_on_different_scopes() -> None:
     assert ring.get("root", "nothing") is None
     assert ring.get("other") is None
     assert ring.named("root") == [of_namespace, of_orders, of_bills]
-    assert ring.covering("root", "orders/$management") == [of_namespace, of_orders]
-    assert ring.covering("root", "orders2") == [of_namespace]
-    assert ring.covering("other", "orders") == []
+    assert ring.covering("root", Resource("orders/$management", "orders")) == [of_namespace, of_orders]
+    assert ring.covering("root", Resource("orders/new", "orders/new")) == [of_namespace]
+    assert ring.covering("root", Resource("orders2", "orders2")) == [of_namespace]
+    assert ring.covering("other", Resource("orders", "orders")) == []
 
 
 def test_a_rule_replaces_the_one_of_its_name_and_scope() -> None:

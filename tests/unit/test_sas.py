@@ -14,8 +14,9 @@ from azure.servicebus._pyamqp.utils import generate_sas_token
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from tandem.addresses import parse_address
 from tandem.auth.claims import Claims
-from tandem.auth.keys import ALL_RIGHTS, AuthorizationRule, KeyRing, Right
+from tandem.auth.keys import ALL_RIGHTS, AuthorizationRule, KeyRing, Resource, Right
 from tandem.auth.sas import (
     MAX_EXPIRY_DIGITS,
     MAX_SAS_TOKEN_CHARACTERS,
@@ -55,6 +56,12 @@ def token(sr: str, se: str = str(LATER_S), key: str = "SAS_KEY_VALUE", skn: str 
     return f"SharedAccessSignature sr={sr}&sig={quote(base64.b64encode(digest), safe='')}&se={se}&skn={skn}"
 
 
+def check(token_text: str, audience: str, key_ring: KeyRing, now_s: int) -> Claims:
+    """Verify a token for an audience that belongs to the entity that it names."""
+    address = parse_address(audience)
+    return verify(token_text, audience, Resource(address.resource, address.entity), key_ring, now_s)
+
+
 # --- made here --------------------------------------------------------------------------------------------------
 
 
@@ -64,7 +71,7 @@ def token(sr: str, se: str = str(LATER_S), key: str = "SAS_KEY_VALUE", skn: str 
 @example("a&b=c", "k", "sb://host/a&b=c", LATER_S)
 def test_what_is_made_with_a_key_is_verified_by_it(name: str, key: str, resource: str, expires_at_s: int) -> None:
     ring = KeyRing([AuthorizationRule(name, Right.SEND, key)])
-    claims = verify(make_token(resource, name, key, expires_at_s), resource, ring, NOW_S)
+    claims = check(make_token(resource, name, key, expires_at_s), resource, ring, NOW_S)
     assert claims.rights == Right.SEND
     assert claims.expires_at_s == expires_at_s
 
@@ -82,7 +89,7 @@ def test_another_key_proves_nothing(name: str, key: str, other_key: str) -> None
     assume(key != other_key)
     ring = KeyRing([AuthorizationRule(name, Right.SEND, key)])
     with pytest.raises(InvalidToken, match=INVALID_SIGNATURE):
-        verify(make_token(AUDIENCE, name, other_key, LATER_S), AUDIENCE, ring, NOW_S)
+        check(make_token(AUDIENCE, name, other_key, LATER_S), AUDIENCE, ring, NOW_S)
 
 
 @given(st.data())
@@ -99,7 +106,7 @@ def test_any_changed_character_of_a_signed_field_is_refused(data: st.DataObject)
     is_signature = good[:start].endswith("sig=")
     assume(not is_signature or unquote(changed) != unquote(good))
     with pytest.raises(InvalidToken):
-        verify(changed, AUDIENCE, RING, NOW_S)
+        check(changed, AUDIENCE, RING, NOW_S)
 
 
 def test_a_second_text_for_the_same_signature_bytes_is_refused() -> None:
@@ -110,7 +117,7 @@ def test_a_second_text_for_the_same_signature_bytes_is_refused() -> None:
     other = signature[:42] + alphabet[alphabet.index(signature[42]) ^ 1] + "="
     assert base64.b64decode(other) == base64.b64decode(signature)
     with pytest.raises(InvalidToken, match=INVALID_SIGNATURE):
-        verify(good.replace(quote_plus(signature), quote_plus(other)), AUDIENCE, RING, NOW_S)
+        check(good.replace(quote_plus(signature), quote_plus(other)), AUDIENCE, RING, NOW_S)
 
 
 # --- made by the SDK --------------------------------------------------------------------------------------------
@@ -119,7 +126,7 @@ def test_a_second_text_for_the_same_signature_bytes_is_refused() -> None:
 @pytest.mark.parametrize("audience", [AUDIENCE, "sb://localhost:5672/Orders/$management", "amqps://localhost/a/b~c"])
 def test_tokens_of_the_official_sdk_are_verified(audience: str) -> None:
     made = generate_sas_token(audience, "RootManageSharedAccessKey", "SAS_KEY_VALUE", LATER_S)
-    assert verify(made, audience, RING, NOW_S).rights == ALL_RIGHTS
+    assert check(made, audience, RING, NOW_S).rights == ALL_RIGHTS
     assert made == make_token(audience, "RootManageSharedAccessKey", "SAS_KEY_VALUE", LATER_S)
 
 
@@ -127,18 +134,21 @@ def test_tokens_of_the_official_sdk_are_verified(audience: str) -> None:
 def test_the_official_sdk_encodes_names_twice_and_is_understood(name: str, key: str, resource: str) -> None:
     ring = KeyRing([AuthorizationRule(name, Right.LISTEN, key)])
     made = generate_sas_token(resource, name, key, LATER_S)
-    assert verify(made, resource, ring, NOW_S).rights == Right.LISTEN
+    assert check(made, resource, ring, NOW_S).rights == Right.LISTEN
 
 
 def test_the_credentials_of_the_official_sdk_are_verified() -> None:
     shared = ServiceBusSharedKeyCredential("RootManageSharedAccessKey", "another key")
     named = ServiceBusAzureNamedKeyTokenCredential(AzureNamedKeyCredential("sender", "key of orders"))
     # These read the clock of the machine, so the moments before and after are counted from the expiry that they tell.
-    for made, rights in [(shared.get_token(AUDIENCE), ALL_RIGHTS), (named.get_token(AUDIENCE), Right.SEND)]:
-        claims = verify(made.token, AUDIENCE, RING, made.expires_on - 1)
-        assert claims == Claims("orders", rights, made.expires_on)
+    for made, rights, scope in [
+        (shared.get_token(AUDIENCE), ALL_RIGHTS, ""),
+        (named.get_token(AUDIENCE), Right.SEND, "orders"),
+    ]:
+        claims = check(made.token, AUDIENCE, RING, made.expires_on - 1)
+        assert claims == Claims("orders", rights, made.expires_on, scope)
         with pytest.raises(InvalidToken, match="ExpiredToken"):
-            verify(made.token, AUDIENCE, RING, made.expires_on)
+            check(made.token, AUDIENCE, RING, made.expires_on)
 
 
 # --- as other SDKs write them -----------------------------------------------------------------------------------
@@ -164,7 +174,7 @@ def test_the_credentials_of_the_official_sdk_are_verified() -> None:
     ],
 )
 def test_the_resource_is_signed_as_it_is_written_and_compared_as_it_is_meant(sr: str) -> None:
-    assert verify(token(sr), AUDIENCE, RING, NOW_S) == Claims("orders", ALL_RIGHTS, LATER_S)
+    assert check(token(sr), AUDIENCE, RING, NOW_S) == Claims("orders", ALL_RIGHTS, LATER_S)
 
 
 @pytest.mark.parametrize(
@@ -186,24 +196,24 @@ def test_the_resource_is_signed_as_it_is_written_and_compared_as_it_is_meant(sr:
 )
 def test_a_token_for_something_else_is_refused(sr: str) -> None:
     with pytest.raises(InvalidToken, match=r"^InvalidAudience: The token is for "):
-        verify(token(sr), AUDIENCE, RING, NOW_S)
+        check(token(sr), AUDIENCE, RING, NOW_S)
 
 
 def test_hosts_are_compared_only_when_both_are_named() -> None:
-    assert verify(token("sb://anywhere/orders"), "orders", RING, NOW_S).scope == "orders"
-    assert verify(token("anywhere/orders"), "anywhere/orders", RING, NOW_S).scope == "anywhere/orders"
+    assert check(token("sb://anywhere/orders"), "orders", RING, NOW_S).scope == "orders"
+    assert check(token("anywhere/orders"), "anywhere/orders", RING, NOW_S).scope == "anywhere/orders"
 
 
 @pytest.mark.parametrize("audience", [f"{AUDIENCE}/$management", f"{AUDIENCE}/$DeadLetterQueue/$management"])
 def test_the_claims_are_on_the_audience_and_not_on_all_of_the_resource(audience: str) -> None:
-    scope = verify(token("sb://ns.servicebus.windows.net"), audience, RING, NOW_S).scope
+    scope = check(token("sb://ns.servicebus.windows.net"), audience, RING, NOW_S).scope
     assert scope == audience.removeprefix("sb://ns.servicebus.windows.net/").lower()
 
 
 def test_fields_stand_in_any_order_and_case_beside_others() -> None:
     sr, sig, se, skn = token(quote_plus(AUDIENCE)).removeprefix("SharedAccessSignature ").split("&")
     written = f"sharedaccesssignature  SKN{skn[3:]}&{se}&st=1&Sig{sig[3:]}&{sr} "
-    assert verify(written, AUDIENCE, RING, NOW_S).rights == ALL_RIGHTS
+    assert check(written, AUDIENCE, RING, NOW_S).rights == ALL_RIGHTS
 
 
 def test_a_signature_may_be_left_unencoded() -> None:
@@ -214,7 +224,7 @@ def test_a_signature_may_be_left_unencoded() -> None:
         if {"+", "/", "="} <= set(parse_token(made).signature)
     )
     signature = parse_token(made).signature
-    assert verify(made.replace(quote_plus(signature), signature), AUDIENCE, RING, NOW_S).rights == ALL_RIGHTS
+    assert check(made.replace(quote_plus(signature), signature), AUDIENCE, RING, NOW_S).rights == ALL_RIGHTS
 
 
 # --- rules ------------------------------------------------------------------------------------------------------
@@ -222,7 +232,7 @@ def test_a_signature_may_be_left_unencoded() -> None:
 
 @pytest.mark.parametrize("key", ["SAS_KEY_VALUE", "another key"])
 def test_either_key_of_a_rule_signs(key: str) -> None:
-    assert verify(token("orders", key=key), AUDIENCE, RING, NOW_S).rights == ALL_RIGHTS
+    assert check(token("orders", key=key), AUDIENCE, RING, NOW_S).rights == ALL_RIGHTS
 
 
 def test_a_rule_of_an_entity_is_good_for_it_alone() -> None:
@@ -230,8 +240,8 @@ def test_a_rule_of_an_entity_is_good_for_it_alone() -> None:
     namespace = "sb://ns.servicebus.windows.net"
     of_orders = token(namespace, key="key of orders", skn="sender")
     of_bills = token(namespace, key="key of bills", skn="sender")
-    assert verify(of_orders, f"{AUDIENCE}/$management", RING, NOW_S).rights == Right.SEND
-    assert verify(of_bills, bills, RING, NOW_S).rights == Right.LISTEN
+    assert check(of_orders, f"{AUDIENCE}/$management", RING, NOW_S).rights == Right.SEND
+    assert check(of_bills, bills, RING, NOW_S).rights == Right.LISTEN
     for made, audience in [
         (of_orders, bills),
         (of_bills, AUDIENCE),
@@ -239,13 +249,30 @@ def test_a_rule_of_an_entity_is_good_for_it_alone() -> None:
         (of_orders, AUDIENCE + "2"),
     ]:
         with pytest.raises(InvalidToken, match=INVALID_SIGNATURE):
-            verify(made, audience, RING, NOW_S)
+            check(made, audience, RING, NOW_S)
+
+
+@pytest.mark.parametrize("path", ["orders/new", "orders/new/$management", "orders/subscriptions/all"])
+def test_a_rule_of_an_entity_is_not_good_for_another_whose_name_begins_with_its_own(path: str) -> None:
+    audience = f"sb://ns.servicebus.windows.net/{path}"
+    of_orders = token(AUDIENCE, key="key of orders", skn="sender")
+    with pytest.raises(InvalidToken, match=INVALID_SIGNATURE):
+        verify(of_orders, audience, Resource(path, parse_address(path).entity), RING, NOW_S)
+    of_namespace = token(AUDIENCE)
+    assert check(of_namespace, audience, RING, NOW_S).rights == ALL_RIGHTS
+
+
+def test_a_rule_of_a_topic_is_good_for_its_subscriptions() -> None:
+    path = "orders/subscriptions/all"
+    audience = f"sb://ns.servicebus.windows.net/{path}"
+    claims = verify(token(AUDIENCE, key="key of orders", skn="sender"), audience, Resource(path, "orders"), RING, NOW_S)
+    assert claims == Claims(path, Right.SEND, LATER_S, "orders")
 
 
 @pytest.mark.parametrize("name", ["nobody", "rootmanagesharedaccesskey", "sender"])
 def test_an_unknown_rule_is_refused_in_the_words_of_a_wrong_signature(name: str) -> None:
     with pytest.raises(InvalidToken) as caught:
-        verify(token("orders", skn=name), AUDIENCE, RING, NOW_S)
+        check(token("orders", skn=name), AUDIENCE, RING, NOW_S)
     assert str(caught.value) == INVALID_SIGNATURE
     assert (caught.value.condition, caught.value.http_status) == ("com.microsoft:auth-failed", 401)
 
@@ -255,9 +282,9 @@ def test_an_unknown_rule_is_refused_in_the_words_of_a_wrong_signature(name: str)
 
 def test_a_token_ends_in_the_second_of_its_expiry() -> None:
     made = make_token(AUDIENCE, "RootManageSharedAccessKey", "SAS_KEY_VALUE", NOW_S)
-    assert verify(made, AUDIENCE, RING, NOW_S - 1).expires_at_s == NOW_S
+    assert check(made, AUDIENCE, RING, NOW_S - 1).expires_at_s == NOW_S
     with pytest.raises(InvalidToken) as caught:
-        verify(made, AUDIENCE, RING, NOW_S)
+        check(made, AUDIENCE, RING, NOW_S)
     assert str(caught.value) == (
         "ExpiredToken: The token is expired. Expiration time: '2023-11-14 22:13:20Z', "
         "Current time: '2023-11-14 22:13:20Z'."
@@ -266,13 +293,13 @@ def test_a_token_ends_in_the_second_of_its_expiry() -> None:
 
 def test_an_expired_token_with_a_wrong_signature_is_told_nothing_else() -> None:
     with pytest.raises(InvalidToken, match=INVALID_SIGNATURE):
-        verify(make_token(AUDIENCE, "RootManageSharedAccessKey", "guess", 0), AUDIENCE, RING, NOW_S)
+        check(make_token(AUDIENCE, "RootManageSharedAccessKey", "guess", 0), AUDIENCE, RING, NOW_S)
 
 
 @pytest.mark.parametrize("se", ["-1", "+1", "1.5", "1e9", "1_0", " 1", "x", "9" * (MAX_EXPIRY_DIGITS + 1)])
 def test_an_expiry_that_is_no_number_of_seconds_is_refused(se: str) -> None:
     with pytest.raises(InvalidToken, match=r"^MalformedToken: .*'se' is not a number of at most 18 digits\.$"):
-        verify(token("orders", se), AUDIENCE, RING, NOW_S)
+        check(token("orders", se), AUDIENCE, RING, NOW_S)
 
 
 # --- what cannot be read ----------------------------------------------------------------------------------------
@@ -316,12 +343,12 @@ FIELD = st.tuples(st.sampled_from(["sr", "sig", "se", "skn", "SR", "x", ""]), st
 )
 def test_hostile_text_gives_an_invalid_token_and_nothing_else(text: str) -> None:
     with pytest.raises(InvalidToken):
-        verify(text, AUDIENCE, RING, NOW_S)
+        check(text, AUDIENCE, RING, NOW_S)
 
 
 def test_an_audience_that_is_no_address_is_an_argument_error() -> None:
     with pytest.raises(ArgumentError, match="address has 3,000 characters"):
-        verify(token("orders"), "a" * 3_000, RING, NOW_S)
+        check(token("orders"), "a" * 3_000, RING, NOW_S)
 
 
 @pytest.mark.parametrize(

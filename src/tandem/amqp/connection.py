@@ -551,8 +551,10 @@ class Connection:
     def _write_close(self, reason: AmqpError | None) -> None:
         """The last frame: sessions and links are inert from here on, so that nothing can be written behind it."""
         data = frame(0, Close(reason).encode())
-        if len(data) > self.peer_max_frame_size:
-            limit = self.peer_max_frame_size
+        limit = self.peer_max_frame_size
+        if len(data) > limit and reason is not None:
+            data = frame(0, Close(reason.shortened(len(data) - limit)).encode())
+        if len(data) > limit:
             raise EncodeError(f"this close takes {len(data)} bytes, the peer's frames have at most {limit}")
         self._flush()
         self.output.append(data)

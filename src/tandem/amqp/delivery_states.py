@@ -64,6 +64,12 @@ class AmqpError:
     def of(error: ProtocolError) -> AmqpError:
         return AmqpError(error.condition, error.description)
 
+    def shortened(self, by_bytes: int) -> AmqpError:
+        """Return the error with a description that takes `by_bytes` fewer bytes, as far as it has that many."""
+        text = (self.description or "").encode()
+        kept = text[: max(0, len(text) - by_bytes)].decode("utf-8", "ignore")
+        return AmqpError(self.condition, kept, self.info)
+
     def to_described(self) -> Described:
         return Described(ULong(ERROR), [Symbol(self.condition), self.description, self.info])
 

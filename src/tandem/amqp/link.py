@@ -130,7 +130,7 @@ class Link:
     def on_accept(self, reply: Attach) -> None:
         """What a direction does with its own attach."""
 
-    def refuse(self, error: ProtocolError | AmqpError) -> None:
+    def refuse(self, error: ProtocolError | AmqpError | None) -> None:
         """Answer the peer's attach with one that has neither source nor target, then detach (part 2.6.3)."""
         if self.is_gone:
             return
@@ -143,18 +143,20 @@ class Link:
         self.detach(error)
 
     def detach(self, error: ProtocolError | AmqpError | None = None) -> None:
-        """Close the link, with a reason or without. The peer's answer arrives as `LinkDetached`."""
+        """Close the link in whatever state it is, with a reason or without. The peer's answer arrives as
+        `LinkDetached`. An attach that was not answered yet is refused."""
         if self.is_gone:
             return
-        if self.state is not ATTACHED and self.state is not LinkState.ATTACH_SENT:
-            raise StateError(f"link '{self.name}' cannot be detached in state {self.state.value}")
+        if self.state is LinkState.ATTACH_RCVD:
+            self.refuse(error)
+            return
         self.write_detach(error)
         self.step(LinkInput.SEND_DETACH)
 
     def write_detach(self, error: ProtocolError | AmqpError | None) -> None:
         reason = AmqpError.of(error) if isinstance(error, ProtocolError) else error
         self.session.flush_dispositions()
-        self.session.write(Detach(self.handle, True, reason))
+        self.session.write_ending(Detach(self.handle, True, reason))
         self.forget_deliveries()
 
     def forget_deliveries(self) -> None:
@@ -250,7 +252,7 @@ class SenderLink(Link):
         if delivery.link is not self or session.outgoing_unsettled.get(delivery_id) is not delivery:
             return
         if state is not None and state is not ACCEPTED and state is not RELEASED:
-            session.require_room_for(state)
+            state = session.fitting(state)
         self.unsettled.remove(delivery_id)
         del session.outgoing_unsettled[delivery_id]
         delivery.is_settled = True
@@ -351,7 +353,7 @@ class ReceiverLink(Link):
                 self._settle_shared(delivery, state)
             return
         if state is not None and state is not ACCEPTED and state is not RELEASED:
-            session.require_room_for(state)
+            state = session.fitting(state)
         session.connection.undecided_bytes -= delivery.undecided_bytes
         delivery.undecided_bytes = 0
         if is_settled:
@@ -366,7 +368,7 @@ class ReceiverLink(Link):
         if delivery.link is not self or not session.shared_ids.has_undecided(delivery):
             return
         if state is not None:
-            session.require_room_for(state)
+            state = session.fitting(state)
         session.connection.undecided_bytes -= delivery.undecided_bytes
         delivery.undecided_bytes = 0
         delivery.is_settled = True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tandem import limits
 from tandem.amqp.deliveries import IncomingDelivery, OutgoingDelivery
-from tandem.amqp.delivery_states import AmqpError, DeliveryState, TransactionalState
+from tandem.amqp.delivery_states import AmqpError, DeliveryState, Rejected, TransactionalState
 from tandem.amqp.dispositions import DispositionBatch
 from tandem.amqp.events import (
     DispositionReceived,
@@ -137,6 +137,17 @@ class Session:
             raise EncodeError(f"this {kind} takes {len(data)} bytes, the peer's frames have at most {limit}")
         self.connection.output.append(data)
 
+    def write_ending(self, ending: Detach | End) -> None:
+        """Write a detach or an end. A description too long for the peer's frames is shortened.
+
+        A peer chooses its frame size and the names that stand in descriptions. Neither choice may keep it attached.
+        """
+        if ending.error is not None:
+            excess = len(frame(self.channel, ending.encode())) - self.connection.peer_max_frame_size
+            if excess > 0:
+                ending.error = ending.error.shortened(excess)
+        self.write(ending)
+
     def write_begin(self) -> None:
         settings = self.connection.settings
         self.step(SessionInput.SEND_BEGIN)
@@ -163,7 +174,7 @@ class Session:
             raise StateError(f"the session cannot be ended in state {self.state.value}")
         self.flush_dispositions()
         reason = AmqpError.of(error) if isinstance(error, ProtocolError) else error
-        self.write(End(reason))
+        self.write_ending(End(reason))
         self.step(SessionInput.SEND_END if reason is None else SessionInput.SEND_END_ERROR)
         self._forget_links()
 
@@ -403,10 +414,7 @@ class Session:
         events.append(SessionFailed(self, error))
 
     def _fail_link(self, link: Link, error: ProtocolError, events: list[Event]) -> None:
-        if link.state is LinkState.ATTACH_RCVD:
-            link.refuse(error)
-        else:
-            link.detach(error)
+        link.detach(error)
         events.append(LinkFailed(link, error))
 
     def _on_flow(self, flow: Flow, events: list[Event]) -> None:
@@ -580,11 +588,20 @@ class Session:
         if self.pending:
             self.pending = deque([waiting for waiting in self.pending if waiting.link is not link])
 
-    def require_room_for(self, state: DeliveryState) -> None:
-        """Asked before a delivery is settled: its disposition may be written much later, when nobody can be told."""
+    def fitting(self, state: DeliveryState) -> DeliveryState:
+        """Return the state as the peer's frames can hold it: the description of a rejection is shortened.
+
+        Called before a delivery is settled: its disposition may be written much later, when no caller is left to
+        handle an error.
+        """
         limit = self.connection.peer_max_frame_size - DISPOSITION_HEAD_BYTES
-        if len(state.encoded()) > limit:
+        excess = len(state.encoded()) - limit
+        if excess > 0 and isinstance(state, Rejected) and state.error is not None:
+            state = Rejected(state.error.shortened(excess))
+            excess = len(state.encoded()) - limit
+        if excess > 0:
             raise EncodeError(f"a delivery state has at most {limit} bytes in the peer's frames: {state!r:.80}")
+        return state
 
     def dispose(self, batch: DispositionBatch, delivery_id: int, state: DeliveryState | None, is_settled: bool) -> None:
         batch.add(delivery_id, state, is_settled, self.connection.output)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from tandem.auth.keys import NO_RIGHTS, KeyRing, Right, right_names, with_implied
+from tandem.auth.keys import NO_RIGHTS, KeyRing, Resource, Right, right_names, with_implied
 from tandem.errors import InvalidToken, ResourceLimitExceeded, Scope, UnauthorizedAccess
 
 __all__ = ["INVALID_SIGNATURE", "MAX_CLAIMS_PER_CONNECTION", "ClaimSet", "Claims", "expired_text", "login"]
@@ -22,11 +22,16 @@ INVALID_SIGNATURE: Final = "InvalidSignature: The token has an invalid signature
 
 @dataclass(frozen=True, slots=True)
 class Claims:
-    """Rights on everything at or below a path in lower case; the empty path is the whole namespace."""
+    """Rights on everything at or below a path in lower case, as far as the rule reaches that gives them.
+
+    The empty path is the whole namespace. `rule_scope` is the scope of the rule: the entity whose key was shown, or
+    empty for keys of the namespace and for JSON web tokens.
+    """
 
     scope: str
     rights: Right
     expires_at_s: int | None = None
+    rule_scope: str = ""
 
     def is_expired(self, now_s: int) -> bool:
         return self.expires_at_s is not None and self.expires_at_s <= now_s
@@ -49,22 +54,24 @@ class ClaimSet:
             )
         self._by_scope[claims.scope] = claims
 
-    def rights_for(self, resource: str, now_s: int) -> Right:
-        """What may be done with `Address.resource`: the claims of the longest scope that holds it and is not expired.
+    def rights_for(self, resource: Resource, now_s: int) -> Right:
+        """Return what may be done with a resource.
 
-        `orders/$management` and `orders/$deadletterqueue` lie below `orders`, so a token for the entity is good for
-        them, and a token for one of them is not good for the entity.
+        The claims of the longest scope count that holds the resource, are not expired and come from a rule that
+        applies to the resource. `orders/$management` and `orders/$deadletterqueue` lie below `orders`, so a token for
+        the entity is good for them, and a token for one of them is not good for the entity. A token for `orders` is
+        good for a queue `orders/new` only if a key of the namespace signed it.
         """
-        scope = resource
+        scope = resource.path
         while True:
             claims = self._by_scope.get(scope)
-            if claims is not None and not claims.is_expired(now_s):
+            if claims is not None and not claims.is_expired(now_s) and resource.is_covered_by(claims.rule_scope):
                 return with_implied(claims.rights)
             if not scope:
                 return NO_RIGHTS
             scope = scope.rpartition("/")[0]
 
-    def require(self, right: Right, resource: str, resource_uri: str, now_s: int) -> None:
+    def require(self, right: Right, resource: Resource, resource_uri: str, now_s: int) -> None:
         """Refuse what no claims allow. The URI is for the client to read: the resource in its own words."""
         if right not in self.rights_for(resource, now_s):
             raise UnauthorizedAccess(
@@ -96,7 +103,7 @@ def login(rule_name: str, key: str, key_ring: KeyRing) -> list[Claims]:
     # A lone surrogate cannot be in a key, and must not make the comparison fail instead of the login.
     given = key.encode("utf-8", "replace")
     found = [
-        Claims(rule.scope, rule.rights)
+        Claims(rule.scope, rule.rights, rule_scope=rule.scope)
         for rule in key_ring.named(rule_name)
         if any(hmac.compare_digest(known.encode(), given) for known in rule.keys)
     ]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import enum
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Final
 
-from tandem.addresses import is_within, parse_address
+from tandem.addresses import parse_address
 from tandem.errors import ArgumentError, ConfigurationError, UsageError
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "NO_RIGHTS",
     "AuthorizationRule",
     "KeyRing",
+    "Resource",
     "Right",
     "make_key",
     "right_names",
@@ -66,6 +68,26 @@ def make_key(random_bytes: bytes) -> str:
     if len(random_bytes) != KEY_BYTES:
         raise UsageError(f"a key is made of {KEY_BYTES} bytes, not of {len(random_bytes)}")
     return base64.b64encode(random_bytes).decode("ascii")
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """What rights are needed to: a path in lower case, and the queue, topic or event hub that it belongs to.
+
+    `Namespace.resource_of` says which entity that is: the topic of a subscription, the event hub of a partition, the
+    queue of its dead letters. Names hold slashes, so the path alone does not say it.
+    """
+
+    path: str
+    owner: str
+
+    def is_covered_by(self, scope: str) -> bool:
+        """Return whether a rule with this scope applies here. This decides for every way in.
+
+        A rule of the namespace, whose scope is empty, applies everywhere. A rule of an entity applies to that entity
+        and its parts, and to no other entity, whatever their names have in common.
+        """
+        return not scope or scope == self.owner
 
 
 class AuthorizationRule:
@@ -164,9 +186,9 @@ class KeyRing:
         """The rules of that name, wherever they apply."""
         return [rules[name] for rules in self._rules.values() if name in rules]
 
-    def covering(self, name: str, resource: str) -> list[AuthorizationRule]:
-        """The rules of that name that apply to a path in lower case."""
-        return [rule for rule in self.named(name) if is_within(resource, rule.scope)]
+    def covering(self, name: str, resource: Resource) -> list[AuthorizationRule]:
+        """Return the rules of that name that apply to a resource."""
+        return [rule for rule in self.named(name) if resource.is_covered_by(rule.scope)]
 
     def to_dict(self) -> dict[str, object]:
         return {"rules": [rule.to_dict() for rule in self]}

@@ -12,14 +12,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import quote_plus, unquote, unquote_plus
 
 from tandem.addresses import Address, is_within, parse_address
 from tandem.auth.claims import INVALID_SIGNATURE, Claims, expired_text
-from tandem.auth.keys import AuthorizationRule, KeyRing
+from tandem.auth.keys import AuthorizationRule, KeyRing, Resource
 from tandem.errors import ArgumentError, InvalidToken
 
 __all__ = [
@@ -96,15 +95,18 @@ def parse_token(text: str) -> SasToken:
     )
 
 
-def verify(token_text: str, audience: str, key_ring: KeyRing, now_s: int) -> Claims:
-    """The claims on the audience that the token proves, or `InvalidToken`.
+def verify(token_text: str, audience: str, resource: Resource, key_ring: KeyRing, now_s: int) -> Claims:
+    """Return the claims on the audience that the token proves, or raise `InvalidToken`.
 
     They are on the audience and not on all of the token's resource, which may be wider: a client that wants more puts
-    its token again, for more. An audience that is no address is an `ArgumentError`.
+    its token again, for more. An audience that is not an address is an `ArgumentError`.
+
+    `resource` is what the token is shown for, and decides whose keys count. It is the audience itself, except for HTTP
+    clients that sign the URL of their request, which is not the path of an entity.
     """
     wanted = parse_address(audience)
     token = parse_token(token_text)
-    rule = _signing_rule(token, wanted, key_ring)
+    rule = _signing_rule(token, resource, key_ring)
     # The signature comes first: nothing is told about a token that could have been made by anybody.
     if rule is None:
         raise InvalidToken(INVALID_SIGNATURE)
@@ -115,7 +117,7 @@ def verify(token_text: str, audience: str, key_ring: KeyRing, now_s: int) -> Cla
         raise InvalidToken(
             f"InvalidAudience: The token is for {token.resource!r}, which does not hold the audience {audience!r}."
         )
-    return Claims(wanted.resource, rule.rights, token.expires_at_s)
+    return Claims(wanted.resource, rule.rights, token.expires_at_s, rule.scope)
 
 
 def _fields(text: str) -> dict[str, str]:
@@ -143,19 +145,15 @@ def _signature(signed_text: str, key: str) -> str:
     return base64.b64encode(digest).decode("ascii")
 
 
-def _signing_rule(token: SasToken, audience: Address, key_ring: KeyRing) -> AuthorizationRule | None:
+def _signing_rule(token: SasToken, resource: Resource, key_ring: KeyRing) -> AuthorizationRule | None:
     given = token.signature.encode()
-    for rule in _rules(token, audience, key_ring):
-        for key in rule.keys:
-            # The texts are compared and not the bytes they stand for: base64 has several texts for the same bytes.
-            if hmac.compare_digest(_signature(token.signed_text, key).encode(), given):
-                return rule
-    return None
-
-
-def _rules(token: SasToken, audience: Address, key_ring: KeyRing) -> Iterator[AuthorizationRule]:
     for name in token.rule_names:
-        yield from key_ring.covering(name, audience.resource)
+        for rule in key_ring.covering(name, resource):
+            for key in rule.keys:
+                # The texts are compared and not the bytes they stand for: base64 has several texts for the same bytes.
+                if hmac.compare_digest(_signature(token.signed_text, key).encode(), given):
+                    return rule
+    return None
 
 
 def _covers(resource: str, audience: Address) -> bool:

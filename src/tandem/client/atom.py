@@ -38,6 +38,7 @@ __all__ = [
     "read_description",
     "read_duration",
     "read_moment",
+    "read_path",
     "text_of",
 ]
 
@@ -164,8 +165,8 @@ def read_moment(text: str, _name: str) -> datetime | None:
     return None if moment.year == 1 else moment.replace(tzinfo=moment.tzinfo or UTC)
 
 
-def _read_address(text: str, _name: str) -> str:
-    """Services answer with the whole URI of an entity where its path was written."""
+def read_path(text: str) -> str:
+    """Return the path of an entity. Services answer with the whole URI of an entity where its path was written."""
     return unquote(urlsplit(text).path.strip("/")) if "://" in text else text
 
 
@@ -177,5 +178,5 @@ _READERS: Final[dict[Kind, Any]] = {
     Kind.TEXT: lambda text, _: text,
     Kind.STATUS: lambda text, _: EntityStatus(text.strip()),
     Kind.MOMENT: read_moment,
-    Kind.ADDRESS: _read_address,
+    Kind.ADDRESS: lambda text, _: read_path(text),
 }

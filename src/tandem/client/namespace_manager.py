@@ -14,6 +14,7 @@ from tandem.client.atom import (
     insert_before,
     parse_xml,
     read_description,
+    read_path,
     text_of,
 )
 from tandem.client.descriptions import (
@@ -57,6 +58,13 @@ _NOUNS: Final = {
     "RuleDescription": "rule",
     "EventHubDescription": "event hub",
     "ConsumerGroupDescription": "consumer group",
+}
+
+
+# The header that carries a token for the entity that an element names: whoever forwards sends there.
+_FORWARD_AUTHORIZATION: Final = {
+    "ForwardTo": "ServiceBusSupplementaryAuthorization",
+    "ForwardDeadLetteredMessagesTo": "ServiceBusDlqSupplementaryAuthorization",
 }
 
 
@@ -330,24 +338,39 @@ class NamespaceManager:
         self, path: str, description: ElementTree.Element, *, is_update: bool
     ) -> tuple[str, ElementTree.Element]:
         headers = {"If-Match": "*"} if is_update else {}
-        answer = await self._request("PUT", path, entry_xml(description), headers)
+        targets = {
+            header: read_path(target)
+            for element, header in _FORWARD_AUTHORIZATION.items()
+            if (target := text_of(description, element))
+        }
+        answer = await self._request("PUT", path, entry_xml(description), headers, targets=targets)
         return entries_of(parse_xml(answer))[0]
 
     async def _request(
-        self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None, query: str = ""
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: dict[str, str] | None = None,
+        query: str = "",
+        targets: dict[str, str] | None = None,
     ) -> bytes:
+        """Make a request with a token for the path, and one for each target in the header that names it."""
         url = f"{self._address.http_url}/{quote(path, safe='/$')}?api-version={_API_VERSION}{query}"
 
         async def attempt() -> bytes:
-            token = await self._token_provider.get_token(
-                self._address.audience(path), self._settings.waiting.utc_now_s()
-            )
-            fields = {"Authorization": token.authorization, **(headers or {})}
+            fields = {"Authorization": await self._authorization(path), **(headers or {})}
+            for header, target in (targets or {}).items():
+                fields[header] = await self._authorization(target)
             if body is not None:
                 fields["Content-Type"] = "application/atom+xml"
             return await _exchange(method, url, body, fields, self._settings.ssl_context)
 
         return await self._retrier.perform(attempt, f"{method} of '{path}'")
+
+    async def _authorization(self, path: str) -> str:
+        token = await self._token_provider.get_token(self._address.audience(path), self._settings.waiting.utc_now_s())
+        return token.authorization
 
 
 async def _exchange(

@@ -13,10 +13,11 @@ from collections.abc import Collection
 from typing import Final
 
 from tandem.addresses import Address, split_hub_path, split_subscription, subscription_path
-from tandem.auth.keys import KeyRing
+from tandem.auth.keys import KeyRing, Resource
 from tandem.engine.backlogs import StrandedBacklog, is_backlog_queue, stranded_backlogs
 from tandem.engine.description import QueueDescription
 from tandem.engine.effects import DropQueue, Effects, PutSetting
+from tandem.engine.hubs.hub import EventHub
 from tandem.engine.hubs.hubs import EventHubs
 from tandem.engine.message import BrokeredMessage
 from tandem.engine.metering import Meter
@@ -310,6 +311,7 @@ class Namespace:
                 f"SubCode=40900. Conflict. The messaging entity '{description.name}' exists already."
             )
         if not isinstance(description, SubscriptionDescription):
+            self.check_is_no_part(description.name)
             self._check_entity_count(description)
         check_entity(self.limits, description)
         description.choose_message_size(self.limits.default_message_size_in_kilobytes)
@@ -318,6 +320,12 @@ class Namespace:
         self._add(queue)
         queue.record()
         return queue
+
+    def check_is_no_part(self, name: str) -> None:
+        """Refuse to give an entity a name under which a part of another one is found."""
+        owner = self._owner_of(name)
+        if owner != name.lower():
+            raise ArgumentError(f"name is {name!r}, which reads as a part of {owner!r}: choose another name")
 
     def _check_entity_count(self, description: QueueDescription) -> None:
         limits = self.limits
@@ -427,9 +435,38 @@ class Namespace:
                     return topic.subscriptions.get(names[1])
         return entity
 
+    def find_hub(self, path: str) -> EventHub | None:
+        """Return the event hub that a path names, or names a part of.
+
+        A queue, topic or subscription of that very name comes first: names may hold the words between parts.
+        """
+        return None if self.find_any(path) is not None else self.hubs.find(split_hub_path(path).hub)
+
     def has_entity(self, path: str) -> bool:
         """Whether a path names an entity of any kind, or a part of an event hub."""
-        return self.find_any(path) is not None or self.hubs.find(split_hub_path(path).hub) is not None
+        return self.find_any(path) is not None or self.find_hub(path) is not None
+
+    def resource_of(self, address: Address) -> Resource:
+        """Return what an address names, with the entity whose authorization rules count there."""
+        return Resource(address.resource, self._owner_of(address.entity))
+
+    def _owner_of(self, path: str) -> str:
+        """Return in lower case the queue, topic or event hub that a path belongs to.
+
+        `orders/new` belongs to `orders` no more than `invoices` does: only a subscription or a part of an event hub
+        belongs to another entity. What does not exist belongs to itself, except a subscription of a topic that does.
+        """
+        folded = path.lower()
+        found = self.find_any(folded)
+        if isinstance(found, Subscription):
+            return found.parent.name.lower()
+        if found is not None:
+            return folded
+        hub = self.find_hub(folded)
+        if hub is not None:
+            return hub.name.lower()
+        names = split_subscription(folded)
+        return names[0] if names is not None and isinstance(self._by_path.get(names[0]), Topic) else folded
 
     def topic(self, path: str) -> Topic:
         topic = self.find(path)

@@ -9,8 +9,7 @@ from urllib.parse import quote
 
 from aiohttp import hdrs, web
 
-from tandem.addresses import is_within, parse_address
-from tandem.auth import Claims, JwtValidator, KeyRing, Right, verify
+from tandem.auth import Claims, JwtValidator, KeyRing, Resource, Right, verify
 from tandem.auth.keys import right_names
 from tandem.errors import InvalidToken, UnauthorizedAccess
 
@@ -35,9 +34,16 @@ class Judges:
 
 
 def require_right(
-    request: web.Request, entity: str, right: Right | None, judges: Judges, supplementary_token: str | None = None
+    request: web.Request,
+    entity: str,
+    resource: Resource,
+    right: Right | None,
+    judges: Judges,
+    supplementary_token: str | None = None,
 ) -> None:
     """Refuse a request that its token does not allow. No right in particular means that any will do.
+
+    `entity` is the path in the client's spelling, and `resource` is what it stands for.
 
     A token is good for a request if it is for the entity (or the whole namespace), as tokens for AMQP are, or for the
     URL of the request, which is what HTTP clients sign.
@@ -51,7 +57,7 @@ def require_right(
             "MissingToken: The Authorization header is missing. It must be "
             "'SharedAccessSignature sr=...&sig=...&se=...&skn=...'."
         )
-    claims = _claims(request, entity, token, judges, is_about_url=supplementary_token is None)
+    claims = _claims(request, entity, resource, token, judges, is_about_url=supplementary_token is None)
     if right is not None and right not in claims.rights:
         wanted = ", ".join(right_names(right))
         raise UnauthorizedAccess(
@@ -60,7 +66,9 @@ def require_right(
         )
 
 
-def _claims(request: web.Request, entity: str, token: str, judges: Judges, *, is_about_url: bool) -> Claims:
+def _claims(
+    request: web.Request, entity: str, resource: Resource, token: str, judges: Judges, *, is_about_url: bool
+) -> Claims:
     key_ring, now_s = judges.key_ring, judges.now_s
     audience = f"{_base(request)}/{quote(entity)}"
     # The SDKs of Java, Go and JavaScript send a JSON web token without the word Bearer in some headers.
@@ -69,16 +77,14 @@ def _claims(request: web.Request, entity: str, token: str, judges: Judges, *, is
     if _JWT.fullmatch(token) is not None:
         return judges.jwt.validate(token, audience, now_s)
     try:
-        return verify(token, audience, key_ring, now_s)
+        return verify(token, audience, resource, key_ring, now_s)
     except InvalidToken:
         if not is_about_url:
             raise
         # Only rules that cover the entity count for the URL: the rule of a queue named `orders/messages` has no say
         # over what is sent to `orders`.
-        resource = parse_address(quote(entity)).resource
-        covering = KeyRing([rule for rule in key_ring if is_within(resource, rule.scope)])
         path = request.raw_path.partition("?")[0]
-        return verify(token, f"{_base(request)}{path}", covering, now_s)
+        return verify(token, f"{_base(request)}{path}", resource, key_ring, now_s)
 
 
 def _base(request: web.Request) -> str:

@@ -36,7 +36,7 @@ class ExplanationHandlers:
 
     async def explain(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
-        self._gate.admit(request, name, None)
+        self._gate.admit(request, name, None, name)
         self._gate.throttle(request, name)
         page = read_page(request)
         body = await read_fields(request, {})

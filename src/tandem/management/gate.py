@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import Final, Protocol, TypeVar
+from urllib.parse import quote
 
 from aiohttp import hdrs, web
 
-from tandem.auth import Right
+from tandem.addresses import parse_address
+from tandem.auth import Resource, Right
 from tandem.clock import Clock
 from tandem.engine.namespace import Namespace
 from tandem.errors import ProtocolError, ServerBusy
@@ -143,10 +145,14 @@ class Gate:
     def now_ms(self) -> int:
         return self._clock.now_ms()
 
-    def admit(self, request: web.Request, entity: str, right: Right | None) -> None:
-        """Refuse a request whose token does not have the right to an entity; with None any right will do."""
+    def admit(self, request: web.Request, entity: str, right: Right | None, owner: str | None = None) -> None:
+        """Refuse a request whose token does not have the right to an entity; with None any right will do.
+
+        `owner` is the queue, topic or event hub that the path belongs to, where the URL says so. Otherwise the
+        namespace knows it.
+        """
         self.request_count += 1
-        require_right(request, entity, right, self._judges())
+        require_right(request, entity, _resource(entity, owner), right, self._judges())
         expect_operation(request, entity, self._clock.now_ms())
         faults = _namespace.get().services.faults
         if faults is not None:
@@ -158,7 +164,7 @@ class Gate:
         Neither a fault nor an overload refuses such a request, or none could be cleared or found.
         """
         self.request_count += 1
-        require_right(request, "", Right.MANAGE, self._judges())
+        require_right(request, "", _resource(""), Right.MANAGE, self._judges())
 
     def is_trusted(self, request: web.Request) -> bool:
         """Whether a request that needs no token has one for the whole namespace, with any right."""
@@ -166,7 +172,7 @@ class Gate:
         if not token:
             return False
         try:
-            require_right(request, "", None, self._judges(), token)
+            require_right(request, "", _resource(""), None, self._judges(), token)
         except ProtocolError:
             return False
         return True
@@ -181,7 +187,7 @@ class Gate:
 
     def admit_other(self, request: web.Request, entity: str, right: Right, token: str = "") -> None:
         """The same for another entity than that of the URL, which a token for the URL says nothing about."""
-        require_right(request, entity, right, self._judges(), token)
+        require_right(request, entity, _resource(entity), right, self._judges(), token)
 
     def _judges(self) -> Judges:
         namespace = _namespace.get()
@@ -212,3 +218,11 @@ class Gate:
 
     async def perform(self, function: Callable[[Namespace], Result]) -> Result:
         return await _namespace.get().perform(function)
+
+
+def _resource(entity: str, owner: str | None = None) -> Resource:
+    """Return what a path stands for in the namespace of the request."""
+    address = parse_address(quote(entity))
+    if owner is None:
+        return _namespace.get().namespace.resource_of(address)
+    return Resource(address.resource, parse_address(quote(owner)).entity)

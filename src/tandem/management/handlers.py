@@ -92,7 +92,7 @@ class Handlers(Generic[Entity]):
     def _admit(self, request: web.Request, right: Right | None) -> Names:
         names = dict(request.match_info)
         path = self.path(names)
-        self._gate.admit(request, path, right)
+        self._gate.admit(request, path, right, self.owner(names))
         self._gate.throttle(request, path)
         return names
 
@@ -101,6 +101,13 @@ class Handlers(Generic[Entity]):
     def path(self, names: Names) -> str:
         """The path of the entity that a right is needed to; empty for the whole namespace."""
         return names.get("name", "")
+
+    def owner(self, names: Names) -> str:
+        """Return the queue, topic or event hub whose authorization rules count; empty for the whole namespace.
+
+        A queue whose name looks like that of a subscription is still a queue of its own here.
+        """
+        return names.get("topic_name") or names.get("name", "")
 
     def all(self, namespace: Namespace, names: Names) -> list[Entity]:
         """In the order of their names."""

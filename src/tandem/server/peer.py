@@ -120,6 +120,8 @@ class Peer:
         self._session_count = 0
         self._attach_count = 0
         self._is_authenticated = False
+        # Of the loop over nodes that is under way.
+        self._failures: list[tuple[Node, Exception]] = []
 
     def start(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
@@ -163,15 +165,35 @@ class Peer:
                     node = None
                     self._on_rare_event(event)
         except Exception as error:
-            self._report(node, error)
-            self.drop()
+            self.fail(node, error)
 
     def _attempt(self, node: Node, step: Callable[[], None]) -> None:
-        """Do something for one node. If it fails, the other nodes are still looked after."""
+        """Take a step for one node. If it fails, the connection is dropped and the caller goes on to other nodes.
+
+        Dropping closes every link of the client, whatever this node failed at: rights that have ended stay ended.
+        """
         try:
             step()
         except Exception as error:
+            self._failures.append((node, error))
+            self.drop()
+
+    def _end_attempts(self) -> None:
+        """Report the failures of a loop over nodes, once every node has had its turn."""
+        failures, self._failures = self._failures, []
+        for node, error in failures:
             self._report(node, error)
+
+    def _detach(self, link: Link, node: Node, error: ProtocolError) -> None:
+        """Detach a link in whatever state it is, and close the node behind it."""
+        path = "" if isinstance(node, CbsLink | CoordinatorLink | ResponseLink) else node.address.path
+        self._attempt(node, lambda: link.detach(self.tracker.sign(error, path)))
+        self._close(link)
+
+    def fail(self, node: object, error: Exception) -> None:
+        """Drop the connection after an internal error while one of its nodes was served."""
+        self.drop()
+        self._report(node, error)
 
     def _report(self, node: object, error: Exception) -> None:
         """An internal error came up while this node was served. Without a supervisor it is raised."""
@@ -188,6 +210,7 @@ class Peer:
         for node in list(self._nodes.values()):
             if isinstance(node, Egress | EventEgress):
                 self._attempt(node, node.resume)
+        self._end_attempts()
         runner.finish()
 
     def on_lost(self, endpoint: Endpoint) -> None:
@@ -247,7 +270,8 @@ class Peer:
         """Return the claims on the audience that a token proves. Raise `InvalidToken` if it proves none."""
         services = self.services
         if is_sas_token(token):
-            return verify(token, audience, services.key_ring, self.now_s())
+            resource = services.namespace.resource_of(parse_address(audience))
+            return verify(token, audience, resource, services.key_ring, self.now_s())
         return services.jwt.validate(token, audience, self.now_s())
 
     def put_claims(self, claims: Claims) -> None:
@@ -273,28 +297,44 @@ class Peer:
         )
 
     def expire_claims(self) -> None:
-        """Links that lived on a token that was not renewed go."""
+        """Detach the links whose token has ended without being renewed, in whatever state they are."""
         now_s = self.now_s()
         expired = self.claims.expired(now_s)
         if not expired:
             return
-        reason = expired_text(expired[0].expires_at_s or now_s, now_s)
+        error = UnauthorizedAccess(
+            f"Unauthorized access. {expired_text(expired[0].expires_at_s or now_s, now_s)}", Scope.LINK
+        )
         for link, node in list(self._nodes.items()):
-            if not isinstance(node, Ingress | Egress | EventIngress | EventEgress | ManagementLink):
-                continue
-            right = Right.SEND if isinstance(node, Acknowledging) else Right.LISTEN
-            rights = self.claims.rights_for(node.address.resource, now_s)
-            if isinstance(node, ManagementLink) and rights:
-                continue
-            if right not in rights:
-                error = UnauthorizedAccess(f"Unauthorized access. {reason}", Scope.LINK)
-                link.detach(self.tracker.sign(error, node.address.path))
-                self.forget(link)
+            if not self._is_allowed(node):
+                self._detach(link, node, error)
+        self._end_attempts()
         self.endpoint.flush_soon()
+
+    def _is_allowed(self, node: Node) -> bool:
+        """Return whether the claims still cover everything that a link was attached for."""
+        if isinstance(node, CbsLink | CoordinatorLink | HubManagementLink | ResponseLink):
+            # Their requests carry tokens of their own, or need none. An answer belongs to a request that was allowed.
+            return True
+        rights = self.rights_for(node.address)
+        if isinstance(node, ManagementLink):
+            # Each request is judged by the right that it needs.
+            return bool(rights)
+        if (
+            isinstance(node, Ingress)
+            and node.destination is not None
+            and Right.SEND not in self.rights_for(parse_address(node.destination))
+        ):
+            return False
+        return (Right.SEND if isinstance(node, Acknowledging) else Right.LISTEN) in rights
+
+    def rights_for(self, address: Address) -> Right:
+        """Return what the connection may do at an address."""
+        return self.claims.rights_for(self.services.namespace.resource_of(address), self.now_s())
 
     def require(self, right: Right, address: Address) -> None:
         uri = f"sb://{self.services.host_name}/{address.path}"
-        self.claims.require(right, address.resource, uri, self.now_s())
+        self.claims.require(right, self.services.namespace.resource_of(address), uri, self.now_s())
 
     # --- what fails on purpose ------------------------------------------------------------------------------
 
@@ -305,9 +345,12 @@ class Peer:
         return None if faults is None else faults.meet(right, path, partial(self.turn, again))
 
     def turn(self, step: Callable[[], None]) -> None:
-        """Something that was held up goes on."""
+        """Go on with something that was held up. A failure ends this connection, and no other that was held up."""
         self.services.runner.begin()
-        step()
+        try:
+            step()
+        except Exception as error:
+            self.fail(None, error)
         self._finish_turn()
         self.endpoint.flush_soon()
 
@@ -320,9 +363,10 @@ class Peer:
         folded = entity.lower()
         for link, node in list(self._nodes.items()):
             if isinstance(node, Ingress | Egress | ManagementLink) and _belongs(node.address.entity.lower(), folded):
-                link.detach(self.tracker.sign(error, node.address.path))
-                del self._nodes[link]
+                self._attempt(node, partial(link.detach, self.tracker.sign(error, node.address.path)))
+                self._nodes.pop(link, None)
                 link.context = None
+        self._end_attempts()
         self.endpoint.flush_soon()
 
     def leave_namespace(self, error: ProtocolError) -> None:
@@ -338,15 +382,16 @@ class Peer:
         self.services.runner.deliver_decided()
         for node in list(self._nodes.values()):
             if isinstance(node, Egress | EventEgress):
-                node.on_credit()
+                self._attempt(node, node.on_credit)
+        self._end_attempts()
         self.endpoint.flush_soon()
 
     def detach_senders(self, covers: Callable[[str], bool], error: ProtocolError) -> None:
         """Those who send to an entity, or ask about it, have to attach again. Receivers are told by the engine."""
         for link, node in list(self._nodes.items()):
             if isinstance(node, Ingress | ManagementLink) and covers(node.address.entity):
-                link.detach(self.tracker.sign(error, node.address.path))
-                self.forget(link)
+                self._detach(link, node, error)
+        self._end_attempts()
         self.endpoint.flush_soon()
 
     # --- links ----------------------------------------------------------------------------------------------
@@ -389,7 +434,7 @@ class Peer:
     def _count_refusal(self, link: Link, path: str, error: ProtocolError) -> None:
         """Of entities that there are: anybody can think of others."""
         namespace = self.services.namespace
-        entity = namespace.find_any(path) or namespace.hubs.find(split_hub_path(path).hub)
+        entity = namespace.find_any(path) or namespace.find_hub(path)
         if entity is not None and self._is_authenticated:
             operation = "receive" if isinstance(link, SenderLink) else SEND
             LinkMeter(self, entity.name, entity.description.kind).refused(operation, error)
@@ -406,7 +451,7 @@ class Peer:
         self._require_authenticated(address.path)
         namespace = self.services.namespace
         if address.is_management:
-            if not self.claims.rights_for(address.resource, self.now_s()):
+            if not self.rights_for(address):
                 self.require(Right.LISTEN, address)
             subqueue = namespace.resolve(address)
             if is_sending:
@@ -414,7 +459,7 @@ class Peer:
             return ManagementLink(self, event, subqueue, address)
         self.require(Right.LISTEN if is_sending else Right.SEND, address)
         path = split_hub_path(address.path)
-        hub = namespace.hubs.find(path.hub)
+        hub = namespace.find_hub(address.path)
         if hub is not None:
             if is_sending:
                 return EventEgress(self, event, hub, path, address)
@@ -445,7 +490,11 @@ class Peer:
             self.response_links.append(node)
 
     def forget(self, link: Link) -> None:
-        """The link is over."""
+        """Close the node behind a link that is over."""
+        self._close(link)
+        self._end_attempts()
+
+    def _close(self, link: Link) -> None:
         node = self._nodes.pop(link, None)
         link.context = None
         if node is None:
@@ -458,12 +507,14 @@ class Peer:
         self._session_count -= 1
         self.cross_entity.forget(session)
         for link in [link for link in self._nodes if link.session is session]:
-            self.forget(link)
+            self._close(link)
+        self._end_attempts()
 
     def _close_all(self) -> None:
         for link in list(self._nodes):
-            self.forget(link)
+            self._close(link)
         self.services.namespace.transactions.roll_back_of(self)
+        self._end_attempts()
 
     def _close_connection(self, error: ProtocolError) -> None:
         connection = self.endpoint.connection

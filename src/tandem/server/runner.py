@@ -31,6 +31,7 @@ from tandem.engine.queue import STREAMS_PER_QUEUE, Queue
 from tandem.engine.rule import Rule
 from tandem.engine.subscription import Subscription
 from tandem.errors import ServerBusy, StateError, StoreCorrupt, StoreFailed, TandemError
+from tandem.server.client_failures import ClientFailures
 from tandem.server.commit_watch import CommitWatch
 from tandem.store.base import Entities, Recovered, Store
 
@@ -144,6 +145,7 @@ class Runner:
         # Coroutines that wait for an answer.
         self._waiting: set[_Waiting] = set()
         self._supervisor: Supervisor | None = None
+        self._client_failures = ClientFailures()
         self.commit_watch = CommitWatch()
         # Who has times beside the engine's, such as faults that end.
         self.alarm: Alarm | None = None
@@ -151,6 +153,7 @@ class Runner:
     def supervise(self, supervisor: Supervisor) -> None:
         """Report internal errors from now on, and keep that of one entity from the others."""
         self._supervisor = supervisor
+        self._client_failures.is_supervised = True
         self.namespace.contains_failures = True
 
     def now_ms(self) -> int:
@@ -188,16 +191,26 @@ class Runner:
             self._dispatch(effects)
 
     def _dispatch(self, effects: Effects) -> None:
+        failures = self._client_failures
         deliveries, effects.deliveries = effects.deliveries, []
         notices, effects.notices = effects.notices, []
+        event_deliveries, effects.event_deliveries = effects.event_deliveries, []
         for consumer, locks in by_consumer(deliveries):
-            cast("Receiver", consumer.context).deliver(locks)
+            try:
+                cast("Receiver", consumer.context).deliver(locks)
+            except Exception as error:
+                failures.contain(consumer.context, error)
         for notice in notices:
-            cast("Receiver", notice.consumer.context).notify(notice)
-        if effects.event_deliveries:
-            event_deliveries, effects.event_deliveries = effects.event_deliveries, []
-            for delivery in event_deliveries:
+            try:
+                cast("Receiver", notice.consumer.context).notify(notice)
+            except Exception as error:
+                failures.contain(notice.consumer.context, error)
+        for delivery in event_deliveries:
+            try:
                 cast("Reader", delivery.receiver.context).deliver_events(delivery)
+            except Exception as error:
+                failures.contain(delivery.receiver.context, error)
+        failures.finish()
 
     async def perform(self, function: Callable[[Namespace], Result]) -> Result:
         """Run one command of our own, and return when what it did is on disk."""
@@ -328,12 +341,20 @@ class Runner:
             namespace.shared(self._shared_bytes)
             self._shared_bytes = {}
         self._store.committed()
+        failures = self._client_failures
         for effects in batch:
             namespace.committed(effects, duplicates)
             for asker, answer in effects.replies:
-                cast("Asker", asker).release(answer)
+                try:
+                    cast("Asker", asker).release(answer)
+                except Exception as error:
+                    failures.contain(asker, error)
             for message in effects.handed_out:
-                cast("Receiver", message.consumer.context).hand_out(message)
+                try:
+                    cast("Receiver", message.consumer.context).hand_out(message)
+                except Exception as error:
+                    failures.contain(message.consumer.context, error)
+        failures.finish()
         if self._is_maintenance_due:
             # Not before the events of this commit are counted: what it says of sizes includes them.
             self._maintain()

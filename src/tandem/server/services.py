@@ -78,6 +78,7 @@ class Services:
     def drop_connections(self) -> int:
         """End every connection without a word, as a network does. Return how many there were."""
         peers, transports = list(self.peers), list(self.http_transports)
+        # Neither of them can fail: aborting a transport only schedules its end.
         for peer in peers:
             peer.drop()
         for transport in transports:
@@ -111,8 +112,17 @@ class Services:
 
     def _expire(self, peer: Peer) -> None:
         del self._expiries[peer]
-        self._turn(peer.expire_claims)
-        self.expect_expiry(peer, peer.claims.next_expiry_s())
+        try:
+            self._turn(peer.expire_claims)
+        finally:
+            # Whatever went wrong with this token, the next one ends in its time.
+            self.expect_expiry(peer, peer.claims.next_expiry_s())
+
+    def wake(self) -> None:
+        """Judge all tokens by the clock now: somebody has moved it, and the timers were set by what it said before."""
+        for peer, timer in list(self._expiries.items()):
+            timer.cancel()
+            self._expire(peer)
 
     def call_later(self, delay_s: float, step: Callable[[], None]) -> asyncio.TimerHandle:
         """Take a step of the engine after a delay, unless the timer is cancelled before."""
@@ -120,8 +130,11 @@ class Services:
 
     def _turn(self, step: Callable[[], None]) -> None:
         self.runner.begin()
-        step()
-        self.runner.finish()
+        try:
+            step()
+        finally:
+            # What was decided before a failure is still to be written and sent.
+            self.runner.finish()
 
     def unwatch(self, peer: Peer) -> None:
         self.peers.discard(peer)

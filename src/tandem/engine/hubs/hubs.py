@@ -110,6 +110,7 @@ class EventHubs:
             raise EntityAlreadyExists(
                 f"SubCode=40900. Conflict. The messaging entity '{description.name}' exists already."
             )
+        namespace.check_is_no_part(description.name)
         limits = namespace.limits
         check_hub(limits, description)
         # The hub of the broker itself counts for nobody.

@@ -116,7 +116,7 @@ class AtomService:
     async def _answer(self, request: web.Request, path: Path) -> web.StreamResponse:
         if path.noun is Noun.NOTHING:
             raise NotFound(_NOT_HOSTED)
-        self._gate.admit(request, path.resource, Right.MANAGE)
+        self._gate.admit(request, path.resource, Right.MANAGE, path.entity)
         self._gate.throttle(request, path.resource)
         if path.noun is Noun.SUB_QUEUE:
             return await self._refuse_verb(request, path)

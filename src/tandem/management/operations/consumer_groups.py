@@ -101,7 +101,7 @@ class ConsumerGroupHandlers:
 
     def _admit(self, request: web.Request, right: Right | None) -> str:
         hub_name = request.match_info["hub_name"]
-        self._gate.admit(request, hub_name, right)
+        self._gate.admit(request, hub_name, right, hub_name)
         self._gate.throttle(request, hub_name)
         return hub_name
 

@@ -112,7 +112,8 @@ class HubEventHandlers:
         )
     )
     async def read(self, request: web.Request) -> web.StreamResponse:
-        self._gate.admit(request, request.match_info["hub_name"], Right.LISTEN)
+        hub_name = request.match_info["hub_name"]
+        self._gate.admit(request, hub_name, Right.LISTEN, hub_name)
         count_as(request, "read")
         self._gate.throttle_reading()
         if query_choice(request, "format", get_args(_Format), "arrow") == "json":

@@ -73,7 +73,7 @@ class HubPartitionHandlers:
 
     async def _positions(self, request: web.Request, partition_id: str | None) -> HubPositions:
         hub_name = request.match_info["hub_name"]
-        self._gate.admit(request, hub_name, None)
+        self._gate.admit(request, hub_name, None, hub_name)
         self._gate.throttle_reading()
         at_ms = query_number(request, "at_ms", 0, 0, _MAX_TIME_MS) if "at_ms" in request.query else None
 

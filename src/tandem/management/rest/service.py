@@ -102,7 +102,7 @@ class MessageService:
         self._gate.admit(request, address.path, Right.SEND)
         body = await read_body(request, _MAX_REQUEST_BYTES)
         path = split_hub_path(address.path)
-        if self._gate.hosted.namespace.hubs.find(path.hub) is not None:
+        if self._gate.hosted.namespace.find_hub(address.path) is not None:
             await send_events(self._gate, path, request, body)
             return web.Response(status=201)
         if is_batch(request):

@@ -1,5 +1,10 @@
 """Which errors of the official SDK lead to a failover: each is translated to the error of `tandem.client` that says the
 same, and judged by `tandem.pairing.judging`.
+
+The SDK wraps whatever goes wrong during a send into a `ServiceBusError`, also a message that it cannot encode or a
+credential that raises. Such an error is evidence against the service only if it comes from the network or from the
+SDK's handling of what the service sent: `_EVIDENCE` and `_EVIDENT_MODULES` are the whole list. Everything else is the
+caller's: the message, the arguments, the configuration.
 """
 
 from __future__ import annotations
@@ -31,10 +36,10 @@ from tandem.pairing import judging
 from tandem.pairing.detour import Judgement
 from tandem.pairing.judging import FailoverRule
 
-__all__ = ["ERRORS", "is_unanswered", "judge_backlog", "judge_ping", "judge_primary", "translated"]
+__all__ = ["ERRORS", "is_of_the_caller", "is_unanswered", "judge_backlog", "judge_ping", "judge_primary", "translated"]
 
-# What a call of the SDK may raise. ValueError and TypeError are mistakes of the caller.
-ERRORS: Final = (AzureError, ValueError, TypeError, OSError)
+# What a call of the SDK may raise. What is neither an AzureError nor an OSError is a mistake of the caller.
+ERRORS: Final = (Exception,)
 
 _LOST: Final = (ServiceBusConnectionError, ServiceBusCommunicationError, OSError)
 
@@ -58,6 +63,30 @@ _CONDITIONS: Final = (
     "amqp:internal-error",
     "com.microsoft:argument-error",
     "com.microsoft:argument-out-of-range",
+)
+
+# Errors inside a ServiceBusError that say something about the service or the way to it.
+_EVIDENCE: Final = (OSError, EOFError)
+
+# The packages by which the SDK speaks over WebSockets: their errors are those of a connection.
+_EVIDENT_PACKAGES: Final = frozenset({"websocket", "aiohttp"})
+
+# Modules of the SDK that read what the service sent, or keep track of a connection. An error that any of them raises
+# itself, of whatever class, comes from a connection that was lost or said something unexpected.
+_PROTOCOL: Final = ("azure", "servicebus", "_pyamqp")
+_EVIDENT_MODULES: Final = frozenset(
+    {
+        "_connection",
+        "_decode",
+        "_transport",
+        "cbs",
+        "link",
+        "management_link",
+        "management_operation",
+        "receiver",
+        "sender",
+        "session",
+    }
 )
 
 # What the SDK says when a connection is lost while it shows its token: by its class it would be the token's fault.
@@ -86,11 +115,39 @@ def translated(error: Exception) -> TandemError:
     for kind, same in _SAME.items():
         if isinstance(error, kind):
             return same(text)
+    if is_of_the_caller(error):
+        return UsageError(text)
     if isinstance(error, ServiceBusError):
         condition = next((one for one in _CONDITIONS if one in text), None)
         return errors.MessagingError(text) if condition is None else error_of_condition(condition, text)
     # Such as that of a credential which gets no token.
     return errors.UnauthorizedAccessError(text) if isinstance(error, AzureError) else UsageError(text)
+
+
+def is_of_the_caller(error: Exception) -> bool:
+    """Return whether the caller's message, arguments or configuration caused an error, so that it says nothing about
+    the service."""
+    if not isinstance(error, ServiceBusError):
+        return not isinstance(error, AzureError | OSError)
+    inner = error.inner_exception
+    return type(error) is ServiceBusError and inner is not None and not _is_evidence(inner)
+
+
+def _is_evidence(error: BaseException) -> bool:
+    kind = type(error)
+    if isinstance(error, _EVIDENCE) or kind.__module__.partition(".")[0] in _EVIDENT_PACKAGES:
+        return True
+    if kind.__module__.split(".")[:3] == list(_PROTOCOL):
+        return True
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    if frame is None:
+        return False
+    # Such as azure.servicebus._pyamqp.aio._sender_async.
+    *package, module = str(frame.tb_frame.f_globals.get("__name__", "")).split(".")
+    name = module.removesuffix("_async")
+    return tuple(package[:3]) == _PROTOCOL and bool({name, name.removeprefix("_")} & _EVIDENT_MODULES)
 
 
 def judge_primary(error: Exception, rule: FailoverRule = FailoverRule.AVAILABILITY) -> Judgement:

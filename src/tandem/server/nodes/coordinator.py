@@ -40,7 +40,7 @@ class CoordinatorLink:
     def __init__(self, peer: Peer, event: LinkAttached) -> None:
         link = event.link
         assert isinstance(link, ReceiverLink)
-        self._peer = peer
+        self.peer = peer
         self._link = link
         reply = link.attach_reply()
         reply.max_message_size = _MAX_REQUEST_BYTES
@@ -62,12 +62,12 @@ class CoordinatorLink:
         except ProtocolError as error:
             self.reject(delivery, error)
             return
-        self._peer.identifiers.pop(request.txn_id, None)
-        transactions = self._peer.services.namespace.transactions
-        transactions.discharge(request.txn_id, self._peer, request.fail, _Discharging(self, delivery))
+        self.peer.identifiers.pop(request.txn_id, None)
+        transactions = self.peer.services.namespace.transactions
+        transactions.discharge(request.txn_id, self.peer, request.fail, _Discharging(self, delivery))
 
     def _declare(self) -> bytes:
-        peer = self._peer
+        peer = self.peer
         transactions = peer.services.namespace.transactions
         if not peer.is_authenticated and transactions.count_of(peer) >= MAX_TRANSACTIONS_BEFORE_AUTHENTICATION:
             raise QuotaExceeded(
@@ -80,17 +80,17 @@ class CoordinatorLink:
 
     def accept(self, delivery: IncomingDelivery) -> None:
         self._link.settle(delivery, ACCEPTED)
-        self._peer.endpoint.flush_soon()
+        self.peer.endpoint.flush_soon()
 
     def reject(self, delivery: IncomingDelivery, error: ProtocolError) -> None:
         self._link.settle(delivery, Rejected(AmqpError.of(error)))
-        self._peer.endpoint.flush_soon()
+        self.peer.endpoint.flush_soon()
 
     def close(self) -> None:
-        mine = [identifier for identifier, link in self._peer.identifiers.items() if link is self]
+        mine = [identifier for identifier, link in self.peer.identifiers.items() if link is self]
         for identifier in mine:
-            del self._peer.identifiers[identifier]
-            self._peer.services.namespace.transactions.abandon(identifier)
+            del self.peer.identifiers[identifier]
+            self.peer.services.namespace.transactions.abandon(identifier)
 
 
 class _Discharging:
@@ -101,6 +101,10 @@ class _Discharging:
     def __init__(self, link: CoordinatorLink, delivery: IncomingDelivery) -> None:
         self._link = link
         self._delivery = delivery
+
+    @property
+    def peer(self) -> Peer:
+        return self._link.peer
 
     def release(self, answer: object) -> None:
         """The discharge is on disk, or was refused."""

@@ -90,10 +90,10 @@ class Ingress(Acknowledging):
             peer.services.faults.check(Right.SEND, queue)
         super().__init__(peer, link, queue.namespace, _CREDIT, queue.name, queue.description.kind)
         self._queue = queue
-        self._destination = _text_property(event, _TRANSFER_DESTINATION)
-        if self._destination is not None:
+        self.destination = _text_property(event, _TRANSFER_DESTINATION)
+        if self.destination is not None:
             # By way of this entity is still to that one.
-            peer.require(Right.SEND, parse_address(self._destination))
+            peer.require(Right.SEND, parse_address(self.destination))
         self.address = address
         limit = queue.max_message_size_bytes
         reply = link.attach_reply()
@@ -119,7 +119,7 @@ class Ingress(Acknowledging):
             if admission is not None:
                 admission.check_send(queue.name, queue.namespace.now_ms, queue.description.enable_partitioning)
             state = delivery.state
-            if state is not None or self._destination is not None or queue.is_dropped:
+            if state is not None or self.destination is not None or queue.is_dropped:
                 self._take_unusual(delivery, state)
                 return
             drafts = queue.read(delivery.payload, delivery.message_format)
@@ -167,9 +167,9 @@ class Ingress(Acknowledging):
             # Even if another has its name by now: nobody could receive what this one takes.
             raise NotFound(f"The messaging entity '{queue.name}' could not be found. It was deleted.")
         drafts = queue.read(delivery.payload, delivery.message_format)
-        if self._destination is not None:
+        if self.destination is not None:
             for draft in drafts:
-                draft.destination = self._destination
+                draft.destination = self.destination
         if isinstance(state, TransactionalState):
             via = self.peer.cross_entity.via(self.link.session, queue)
             queue.namespace.transactions.find(state.txn_id, self.peer).send(queue, drafts, via)
@@ -191,6 +191,10 @@ class _Echo:
         self._state = state
         self._tally = tally
         self._came_at_ms = came_at_ms
+
+    @property
+    def peer(self) -> Peer:
+        return self._egress.peer
 
     def release(self, answer: object) -> None:
         link = self._egress.link

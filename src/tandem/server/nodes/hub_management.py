@@ -119,14 +119,15 @@ class HubManagementLink:
         """
         peer = self.peer
         # Some SDKs sign a token for the hub, others one for its $management, which the hub's resource holds.
-        node = parse_address(f"{hub.path}/{self.address.resource}").resource
+        address = parse_address(f"{hub.path}/{self.address.resource}")
+        node = peer.services.namespace.resource_of(address)
         claims = peer.claims
         token = asked.get("security_token")
         if token is not None:
             claims = ClaimSet()
-            claims.put(peer.verify_token(_token_text(token), node))
+            claims.put(peer.verify_token(_token_text(token), address.resource))
         if not claims.rights_for(node, peer.now_s()):
-            claims.require(Right.LISTEN, hub.resource, f"sb://{peer.services.host_name}/{hub.path}", peer.now_s())
+            claims.require(Right.LISTEN, node, f"sb://{peer.services.host_name}/{hub.path}", peer.now_s())
         peer.mark_authenticated()
 
     def _read(self, asked: dict[str, object], path: str) -> dict[str, object]:

@@ -116,6 +116,10 @@ class _Request:
         self.metered_as = "manage"
         self.sizes = [0]
 
+    @property
+    def peer(self) -> Peer:
+        return self.link.peer
+
     def release(self, answer: object) -> None:
         """The engine has answered, and what it did is on disk."""
         if isinstance(answer, ProtocolError):
