@@ -360,7 +360,7 @@ class SubQueue:
         change = self._change()
         change.add(message, -1)
         self.count(message, -1)
-        message.state = DEFERRED
+        message.set_state(DEFERRED)
         change.add(message, 1)
         self.count(message, 1)
         self.namespace.effects.changes.append(SetState(message.row, DEFERRED, message.delivery_count, properties))
@@ -621,8 +621,7 @@ class SubQueue:
             has_waited = has_delays and is_delayed(message)
             if not has_waited:
                 message.enqueued_time_ms = self.namespace.now_ms
-            message.state = ACTIVE
-            message.due_at_ms = 0
+            message.set_state(ACTIVE)
             self.queue.activate(message, row, has_waited)
         self._ask_next_times()
 

@@ -74,7 +74,7 @@ def _undefer(subqueue: SubQueue, message: BrokeredMessage, portion: Portion) -> 
     change = namespace.effects.stream_change(subqueue.stream)
     change.add(message, -1)
     subqueue.count(message, -1)
-    message.state = ACTIVE
+    message.set_state(ACTIVE)
     change.add(message, 1)
     subqueue.count(message, 1)
     namespace.effects.changes.append(SetState(message.row, ACTIVE, message.delivery_count, None))
