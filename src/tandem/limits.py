@@ -36,6 +36,10 @@ MAX_NESTING_DEPTH: Final = 32
 # array is kept as one value and a count and never expanded; a count above this is refused all the same.
 MAX_ZERO_WIDTH_ARRAY_COUNT: Final = 65_536
 
+# Bytes of memory for each encoded byte of a value that is held decoded: a list of empty lists takes one byte for each,
+# and 56 for the object with 8 for the reference to it.
+DECODED_BYTES_PER_BYTE: Final = 64
+
 # --- AMQP: connections, sessions, links -------------------------------------------------------------------------
 
 # Channels. Sessions a peer may hold open on one connection, minus one (channel-max counts from 0). SDKs that open a
@@ -175,6 +179,10 @@ MAX_PEEK_MESSAGES: Final = 1_000
 # Bytes. What one call of peek answers at most: a response is one message.
 MAX_PEEK_BYTES: Final = 4_194_304
 
+# Bytes. What one request by sequence numbers receives at most: its answer is one message, and holds all of them or
+# none. Past it the request is refused; a single message is received whatever its size. Service: not published.
+MAX_RECEIVE_BYTES: Final = 16_777_216
+
 # Hops. How often a message is forwarded before it is dead-lettered: a ring of queues must not turn for ever.
 # Service: 4 hops.
 MAX_HOPS: Final = 4
@@ -188,8 +196,23 @@ MAX_MESSAGES_PER_TRANSACTION: Final = 100
 # Milliseconds. How long a transaction may stay open before it is rolled back. Service: 120,000.
 TRANSACTION_TIMEOUT_MS: Final = 120_000
 
-# Transactions. Open at once on one connection. Each holds up to its 100 messages in memory.
+# Transactions. Open at once on one connection. What they hold together is bounded below.
 MAX_TRANSACTIONS_PER_CONNECTION: Final = 100
+
+# Bytes. What one message of a transaction costs beside its own bytes, while the transaction is open.
+TRANSACTION_MESSAGE_OVERHEAD_BYTES: Final = 1_024
+
+# Bytes. What one open transaction holds: 100 messages of 256 KiB, the largest of the service's Standard tier, with
+# their overhead are 26,316,800, rounded up to 26 MiB. Service: 100 messages, no figure in bytes.
+MAX_TRANSACTION_BYTES: Final = 27_262_976
+
+# Bytes. What all open transactions of one connection hold: one that is full, and 6 MiB for others beside it.
+# Service: not published.
+MAX_TRANSACTION_BYTES_PER_CONNECTION: Final = 33_554_432
+
+# Bytes. What all open transactions of a broker hold, in all its namespaces: those of eight connections that hold as
+# much as they may. Service: not published.
+MAX_TRANSACTION_BYTES_PER_BROKER: Final = 268_435_456
 
 # Transactions. The same before a token was put. Java and .NET declare one, or a few at once, before their first token;
 # empty as they are then, each holds some hundred bytes for the 20 seconds that a stranger has.

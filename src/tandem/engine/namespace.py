@@ -192,6 +192,8 @@ class Namespace:
                 self._contain(queue, error)
         if effects.events:
             self.hubs.committed(effects.events)
+        if effects.discharged:
+            self.transactions.committed(effects.discharged)
         for topic_number, size_bytes in effects.published:
             topic = self._by_number.get(topic_number)
             if topic is not None:

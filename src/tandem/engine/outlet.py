@@ -211,7 +211,7 @@ class Outlet:
             self._loaded_bytes(missing, messages, generation)
 
         numbers = [message.sequence_number for message in missing]
-        self.subqueue.namespace.effects.queries.append(RowsQuery(self.subqueue.stream, numbers, answer))
+        self.subqueue.namespace.effects.queries.append(RowsQuery(self.subqueue.stream, numbers, MAX_HEAD_BYTES, answer))
 
     def _loaded_bytes(self, missing: list[BrokeredMessage], messages: list[BrokeredMessage], generation: int) -> None:
         if generation != self.head.generation:

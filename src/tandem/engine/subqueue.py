@@ -33,10 +33,11 @@ from tandem.errors import (
     NotAllowed,
     NotFound,
     ProtocolError,
+    QuotaExceeded,
     Scope,
     SessionLockLost,
 )
-from tandem.limits import MAX_PAGE_MESSAGES, MAX_PEEK_BYTES, MAX_PEEK_MESSAGES
+from tandem.limits import MAX_PAGE_MESSAGES, MAX_PEEK_BYTES, MAX_PEEK_MESSAGES, MAX_RECEIVE_BYTES
 
 if TYPE_CHECKING:
     from tandem.engine.namespace import Namespace
@@ -49,6 +50,10 @@ _LOCK_LOST: Final = (
     "was received by a different receiver instance."
 )
 _SESSION_LOCK_LOST: Final = "The session lock has expired on the MessageSession. Accept a new MessageSession."
+_TOO_LARGE: Final = (
+    f"The messages are larger than {MAX_RECEIVE_BYTES} bytes together, the most that one request can receive. Ask for "
+    "fewer of them."
+)
 _NOT_FOUND: Final = "Failed to lock one or more specified messages. The message does not exist."
 
 
@@ -412,7 +417,7 @@ class SubQueue:
                 self._received_deferred(numbers, messages, deletes, session_id, asker)
 
         self.queue.touch()
-        self.namespace.effects.queries.append(RowsQuery(self.stream, sorted(set(numbers)), answer))
+        self.namespace.effects.queries.append(RowsQuery(self.stream, sorted(set(numbers)), MAX_RECEIVE_BYTES, answer))
 
     def _received_deferred(
         self,
@@ -437,6 +442,9 @@ class SubQueue:
             if not is_free or (session_id is not None and message is not None and not _is_of(message, session_id)):
                 effects.reply(asker, MessageNotFound(_NOT_FOUND))
                 return
+        if [message for message in messages if message.stored is None]:
+            effects.reply(asker, QuotaExceeded(_TOO_LARGE))
+            return
         answers: list[tuple[Lock | None, bytes]] = []
         for number in dict.fromkeys(numbers):
             message = found[number]
@@ -493,7 +501,7 @@ class SubQueue:
             self.namespace.effects.reply(asker, None)
 
         self.queue.touch()
-        self.namespace.effects.queries.append(RowsQuery(self.stream, numbers, answer))
+        self.namespace.effects.queries.append(RowsQuery(self.stream, numbers, 0, answer))
 
     def delete_batch(self, count: int, enqueued_before_ms: int, session_id: str | None, asker: object) -> None:
         """Delete messages that are neither locked nor put aside. Answered with how many were."""

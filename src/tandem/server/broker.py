@@ -20,6 +20,7 @@ from tandem.clock import Clock, SystemClock
 from tandem.driver.endpoint import Endpoint
 from tandem.engine.namespace import Namespace
 from tandem.engine.tiers import Tier
+from tandem.engine.transaction_memory import BrokerTransactionMemory
 from tandem.errors import BrokerStalled, ConfigurationError, ConnectionForced, StoreFailed
 from tandem.hosts import DEFAULT_NAMESPACE, LOCAL_DOMAIN
 from tandem.server.directory import Directory
@@ -110,6 +111,8 @@ class Broker:
         self.on_stalled: Callable[[BrokerStalled], None] = self._fail_soon
         default_jwt: JwtValidator = AcceptAnyJwt() if settings.is_dev else RejectJwt()
         self._jwt = settings.jwt or default_jwt
+        # What the open transactions of all namespaces hold.
+        self._transaction_memory = BrokerTransactionMemory()
         with contextlib.ExitStack() as opened:
             folder = settings.data_dir / NAMESPACES_NAME
             hosted = [
@@ -163,6 +166,7 @@ class Broker:
             authentication_timeout_s=settings.authentication_timeout_s,
             on_failure=self._on_failure,
         )
+        hosted.namespace.transactions.memory.broker = self._transaction_memory
         hosted.namespace.meter.is_on = settings.records_operations
         # If another one cannot be opened, this one is not left locked.
         opened.callback(hosted.store.close)
@@ -178,6 +182,7 @@ class Broker:
         """Open a namespace again from what is on disk. Its clients are disconnected; other namespaces are served on."""
         self._disconnect(hosted)
         await hosted.give_up()
+        hosted.namespace.transactions.memory.give_up()
         with contextlib.ExitStack() as opened:
             fresh = self._host(hosted.name, hosted.data_dir, opened)
             opened.pop_all()

@@ -45,7 +45,12 @@ from tandem.errors import (
     Scope,
     SessionLockLost,
 )
-from tandem.limits import MAX_PROPERTIES_TO_MODIFY_BYTES, SESSION_CLOSE_GRACE_MS, SESSION_WAIT_MS
+from tandem.limits import (
+    DECODED_BYTES_PER_BYTE,
+    MAX_PROPERTIES_TO_MODIFY_BYTES,
+    SESSION_CLOSE_GRACE_MS,
+    SESSION_WAIT_MS,
+)
 from tandem.server.faults.faults import Faults, Verdict
 from tandem.server.nodes.acknowledging import Acknowledging
 from tandem.server.nodes.link_meter import LinkMeter
@@ -348,7 +353,7 @@ class Egress:
             try:
                 settle = self._settlement(state.outcome)
                 transaction = self._subqueue.namespace.transactions.find(state.txn_id, self.peer)
-                transaction.settle(lock, partial(settle, lock))
+                transaction.settle(lock, partial(settle, lock), held_bytes_of_outcome(state.outcome))
             except ProtocolError as error:
                 self._fail_transaction(state, error)
                 self._refuse(delivery, error, _operation_of(state.outcome))
@@ -519,6 +524,13 @@ class Egress:
         reply.properties = {Symbol(_LOCKED_UNTIL): _TICKS_OF_1970 + session.locked_until_ms * 10_000}
         link.accept(reply)
         self.on_credit()
+
+
+def held_bytes_of_outcome(outcome: DeliveryState | None) -> int:
+    """Return what an outcome holds in memory while its transaction is open."""
+    if isinstance(outcome, Modified | Rejected):
+        return len(outcome.encoded()) * DECODED_BYTES_PER_BYTE
+    return 0
 
 
 def _operation_of(state: DeliveryState | None) -> str:

@@ -26,6 +26,7 @@ from tandem.amqp import (
     Rejected,
     TransactionalState,
 )
+from tandem.amqp.encode import encode
 from tandem.amqp.message import MessageId, Properties, encode_message, without_body
 from tandem.amqp.types import LONG_TYPE, STRING_TYPE, TIMESTAMP_TYPE, Array, Int, Symbol, Timestamp
 from tandem.auth import Right
@@ -47,7 +48,7 @@ from tandem.errors import (
     SessionLockLost,
     SessionNotFound,
 )
-from tandem.limits import MAX_RULES_PER_SUBSCRIPTION
+from tandem.limits import DECODED_BYTES_PER_BYTE, MAX_RULES_PER_SUBSCRIPTION
 from tandem.server.admission import Admission
 from tandem.server.faults.faults import Verdict
 from tandem.server.nodes.entity import Egress, checked_properties
@@ -335,12 +336,18 @@ def _update_disposition(link: ManagementLink, request: _Request) -> None:
     locks = list(dict.fromkeys([subqueue.find_lock(token) for token in tokens]))
     settle = _settlement(request, subqueue, status)
     if request.transaction is not None:
-        request.transaction.settle_all(locks, settle)
+        request.transaction.settle_all(locks, settle, _held_bytes(request))
         request.answer((200, {}))
         return
     for lock in locks:
         settle(lock)
     subqueue.namespace.effects.reply(request, None)
+
+
+def _held_bytes(request: _Request) -> int:
+    """Return what a settlement holds in memory while its transaction is open: what it sets on the messages."""
+    fields = ("properties-to-modify", "deadletter-reason", "deadletter-description")
+    return DECODED_BYTES_PER_BYTE * sum([len(encode(request.body[name])) for name in fields if name in request.body])
 
 
 def _settlement(request: _Request, subqueue: SubQueue, status: str) -> Callable[[Lock], None]:
@@ -409,6 +416,8 @@ def _schedule(link: ManagementLink, request: _Request) -> None:
         if not isinstance(payload, bytes):
             raise ArgumentError(f"messages must hold maps with a binary 'message', got {item!r:.80}")
         drafts += queue.read(payload, 0)
+    # Each of them has room: so must all of them together.
+    queue.check_room(sum([draft.message.size_bytes for draft in drafts]))
     if request.transaction is not None:
         # The numbers are answered now, and the messages exist with the discharge.
         request.transaction.send(queue, drafts, link.peer.cross_entity.via(link.link.session, queue))
