@@ -18,7 +18,7 @@ from tandem.limits import (
     MAX_TRANSACTION_BYTES,
     MAX_TRANSACTION_BYTES_PER_BROKER,
     MAX_TRANSACTION_BYTES_PER_CONNECTION,
-    TRANSACTION_MESSAGE_OVERHEAD_BYTES,
+    MESSAGE_OVERHEAD_BYTES,
 )
 from tests.unit.engine_desk import START_MS, Desk, payload
 from tests.unit.engine_topic_desk import TopicDesk
@@ -177,7 +177,7 @@ def test_a_state_and_the_properties_of_a_settlement_are_held_too() -> None:
     transaction = declare(desk)
     for size_bytes in (5_000, 100, 3_000):
         transaction.set_session_state(sessions, "s", b"x" * size_bytes)
-        assert transaction.held_bytes == size_bytes + TRANSACTION_MESSAGE_OVERHEAD_BYTES
+        assert transaction.held_bytes == size_bytes + MESSAGE_OVERHEAD_BYTES
     desk.discharge(transaction)
     assert held_bytes(desk.namespace) == (0, 0)
 

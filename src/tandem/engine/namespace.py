@@ -17,6 +17,7 @@ from tandem.auth.keys import KeyRing
 from tandem.engine.backlogs import StrandedBacklog, is_backlog_queue, stranded_backlogs
 from tandem.engine.description import QueueDescription
 from tandem.engine.effects import DropQueue, Effects, PutSetting
+from tandem.engine.head import HeadMemory
 from tandem.engine.hubs.hubs import EventHubs
 from tandem.engine.message import BrokeredMessage
 from tandem.engine.metering import Meter
@@ -56,6 +57,7 @@ class Namespace:
         "contains_failures",
         "effects",
         "failures",
+        "heads",
         "hubs",
         "is_disk_full",
         "key_ring",
@@ -86,6 +88,7 @@ class Namespace:
         self.now_ms = now_ms
         self.effects = Effects()
         self.timers = Timers()
+        self.heads = HeadMemory()
         self.transactions = Transactions(self)
         self.hubs = EventHubs(self)
         self.meter = Meter()
@@ -245,6 +248,7 @@ class Namespace:
             part.is_dropped = True
             for subqueue in part.subqueues():
                 self._to_pump.pop(subqueue, None)
+                subqueue.forget_head()
             self._by_number.pop(part.number, None)
         if isinstance(queue, Subscription):
             queue.forget_rules()

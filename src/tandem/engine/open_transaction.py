@@ -22,7 +22,7 @@ from tandem.engine.queries import RowsQuery
 from tandem.engine.session_key import session_key
 from tandem.engine.transaction_memory import TransactionMemory
 from tandem.errors import MessageNotFound, NotAllowed, ProtocolError, QuotaExceeded, Scope
-from tandem.limits import MAX_MESSAGES_PER_TRANSACTION, TRANSACTION_MESSAGE_OVERHEAD_BYTES
+from tandem.limits import MAX_MESSAGES_PER_TRANSACTION, MESSAGE_OVERHEAD_BYTES
 
 if TYPE_CHECKING:
     from tandem.engine.queue import Queue
@@ -124,7 +124,7 @@ class Transaction:
         except QuotaExceeded as error:
             self.fail(error)
             raise
-        held_bytes = size_bytes + len(drafts) * TRANSACTION_MESSAGE_OVERHEAD_BYTES
+        held_bytes = size_bytes + len(drafts) * MESSAGE_OVERHEAD_BYTES
         self._hold(held_bytes)
         self._sent_bytes += held_bytes
         self._partitions = partitions
@@ -138,13 +138,13 @@ class Transaction:
         `held_bytes` is what the settlement holds in memory, such as properties that it sets.
         """
         self._check_settlements([lock])
-        self._hold(held_bytes + TRANSACTION_MESSAGE_OVERHEAD_BYTES)
+        self._hold(held_bytes + MESSAGE_OVERHEAD_BYTES)
         self._settle(lock, settlement)
 
     def settle_all(self, locks: list[Lock], settle: Callable[[Lock], None], held_bytes: int = 0) -> None:
         """Settle all of these messages, or none, in one way. What that holds is held once for all of them."""
         self._check_settlements(locks)
-        self._hold(held_bytes + len(locks) * TRANSACTION_MESSAGE_OVERHEAD_BYTES)
+        self._hold(held_bytes + len(locks) * MESSAGE_OVERHEAD_BYTES)
         for lock in locks:
             self._settle(lock, partial(settle, lock))
 
@@ -217,7 +217,7 @@ class Transaction:
         partitions = self._partitions.copy()
         partitions.join(subqueue.queue, partition_of(session.key), session.key)
         self._count(1)
-        self._hold(len(state or b"") + TRANSACTION_MESSAGE_OVERHEAD_BYTES)
+        self._hold(len(state or b"") + MESSAGE_OVERHEAD_BYTES)
         self._partitions = partitions
         self.enlistments.append(StateChange(sessions, session, state))
 

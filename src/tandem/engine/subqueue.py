@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tandem.addresses import SubQueue as SubQueueKind
-from tandem.engine.consumer import Consumer
+from tandem.engine.consumer import Consumer, Gate
 from tandem.engine.effects import Move, Notice, NoticeKind, SetState, StreamChange
 from tandem.engine.enlistment import require_scheduled
 from tandem.engine.lock_table import Lock
@@ -210,22 +210,31 @@ class SubQueue:
         else:
             self.outlet.pump()
 
+    def forget_head(self) -> None:
+        """The memory of the entity is given up: what its heads held is not counted any more."""
+        if self._outlet is not None:
+            self._outlet.head.clear()
+        if self.sessions is not None:
+            self.sessions.forget_heads()
+
     # --- consumers ------------------------------------------------------------------------------------------
 
-    def open_consumer(self, context: object, deletes: bool) -> Consumer:
+    def open_consumer(self, context: object, deletes: bool, gate: Gate | None = None) -> Consumer:
         """A receiver without a session."""
         if self.sessions is not None:
             raise NotAllowed(
                 "It is not possible for an entity that requires sessions to create a non-sessionful message receiver.",
                 Scope.LINK,
             )
-        consumer = Consumer(self, context, deletes)
+        consumer = Consumer(self, context, deletes, gate)
         self.consumers[consumer] = None
         self.outlet.open(consumer)
         self.queue.touch()
         return consumer
 
-    def accept_session(self, context: object, deletes: bool, session_id: str | None, wait_ms: int) -> Consumer:
+    def accept_session(
+        self, context: object, deletes: bool, session_id: str | None, wait_ms: int, gate: Gate | None = None
+    ) -> Consumer:
         """A receiver of one session, by name or whichever is available. A notice says which, or that there is none."""
         if self.sessions is None:
             raise NotAllowed(
@@ -235,7 +244,7 @@ class SubQueue:
         forward_to = self.queue.description.forward_to
         if forward_to is not None:
             raise self._forwarding_error(forward_to)
-        consumer = Consumer(self, context, deletes)
+        consumer = Consumer(self, context, deletes, gate)
         self.consumers[consumer] = None
         self.queue.touch()
         self.sessions.accept(consumer, session_id, wait_ms)
