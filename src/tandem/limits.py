@@ -68,12 +68,16 @@ MAX_CREDIT_OVERRUN_DELIVERIES: Final = 10_000
 # payload; past this the session ends with amqp:resource-limit-exceeded.
 MAX_UNSETTLED_DELIVERIES: Final = 65_536
 
-# Bytes. Payloads that arrived on one connection and whose outcome is not decided yet, with the overhead of each
-# message, and requests that are not answered yet. Past it nothing fails: the connection is saturated, and the driver
-# stops reading from that peer until the broker has caught up, so that a slow disk or a sender that ignores credit costs
-# time and not memory. 16 MiB are 8,192 messages of 1 KB with their overhead, which at commits of 10 ms are 800,000 a
+# Bytes. Payloads that arrived on one connection and whose outcome the application has not told yet. Past it nothing
+# fails: the connection says that it is saturated, and the driver stops reading from that peer until the application
+# has caught up, so that a slow disk or a sender that ignores credit costs time and not memory. 64 MiB are 65,536
+# messages of 1 KB.
+MAX_UNDECIDED_BYTES: Final = 67_108_864
+
+# Bytes. The same for the connections of a broker, where it includes the overhead of each message and the requests that
+# are not answered yet. 16 MiB are 8,192 messages of 1 KB with their overhead, which at commits of 10 ms are 800,000 a
 # second.
-MAX_UNDECIDED_BYTES: Final = 16_777_216
+MAX_UNDECIDED_BYTES_PER_CLIENT: Final = 16_777_216
 
 # Bytes. What a message costs beside its own bytes from its arrival until its commit is durable.
 MESSAGE_OVERHEAD_BYTES: Final = 1_024
@@ -92,6 +96,9 @@ MAX_DELIVERY_TAG_BYTES: Final = 32
 
 # Characters. Link names and container ids are kept for as long as the link or connection lives.
 MAX_NAME_CHARACTERS: Final = 1_024
+
+# Bytes. What one authenticated connection makes the broker hold at most in any one way.
+MAX_CONNECTION_BYTES: Final = 100_000_000
 
 # --- AMQP: time -------------------------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from tandem.engine.tiers import Tier
 from tandem.engine.transaction_memory import BrokerTransactionMemory
 from tandem.errors import BrokerStalled, ConfigurationError, ConnectionForced, StoreFailed
 from tandem.hosts import DEFAULT_NAMESPACE, LOCAL_DOMAIN
+from tandem.limits import MAX_UNDECIDED_BYTES_PER_CLIENT
 from tandem.server.directory import Directory
 from tandem.server.health.monitor import Monitor
 from tandem.server.health.settings import OFF, HealthSettings
@@ -139,7 +140,11 @@ class Broker:
         )
         for one in hosted:
             self._supervise(one)
-        self._amqp_settings = Settings(f"{uuid.uuid4().hex}_G0", properties_for_host=self._open_properties)
+        self._amqp_settings = Settings(
+            f"{uuid.uuid4().hex}_G0",
+            max_undecided_bytes=MAX_UNDECIDED_BYTES_PER_CLIENT,
+            properties_for_host=self._open_properties,
+        )
         self._listeners: list[Listener] = []
         self._http = LazyHttp(self._load_http)
         self._import_routes: Callable[[], Callable[[], object]] | None = None
