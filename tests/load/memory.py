@@ -71,7 +71,9 @@ def fill(data_dir: Path) -> None:
     """Make the entities that the attacks need, with what they hold."""
     with Broker(data_dir) as broker:
         for name in (attacks.BIG, attacks.SMALL, attacks.DEFERRED, attacks.TARGET):
-            broker.create_queue(name, max_size_in_megabytes=10_240, lock_duration_ms=300_000)
+            broker.create_queue(
+                name, max_size_in_megabytes=10_240, lock_duration_ms=300_000, max_message_size_in_kilobytes=1_024
+            )
         for number in range(MANY_QUEUES):
             broker.create_queue(f"{attacks.MANY}-{number}", lock_duration_ms=300_000)
         broker.create_queue(attacks.SESSIONS, requires_session=True)

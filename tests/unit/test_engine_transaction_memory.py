@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from tandem.addresses import SubQueue as SubQueueKind
-from tandem.engine import transaction_memory
 from tandem.engine.lock_table import Lock
 from tandem.engine.namespace import Namespace
 from tandem.engine.queue import Queue
@@ -101,11 +100,11 @@ def test_the_transactions_of_a_connection_hold_a_bounded_number_of_bytes() -> No
     assert queue.main.active_count == 100
 
 
-def test_the_transactions_of_a_broker_hold_a_bounded_number_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_transactions_of_a_broker_hold_a_bounded_number_of_bytes() -> None:
     assert MAX_TRANSACTION_BYTES_PER_BROKER >= MAX_TRANSACTION_BYTES_PER_CONNECTION >= MAX_TRANSACTION_BYTES
-    monkeypatch.setattr(transaction_memory, "MAX_TRANSACTION_BYTES_PER_BROKER", 1_000_000)
     here, there = Desk(), Desk()
-    there.namespace.transactions.memory.broker = here.namespace.transactions.memory.broker
+    broker = there.namespace.transactions.memory.broker = here.namespace.transactions.memory.broker
+    broker.held_bytes = MAX_TRANSACTION_BYTES_PER_BROKER - 1_000_000
     first = declare(here)
     send(first, here.queue(), *[LARGE] * 3)
     with pytest.raises(QuotaExceeded, match="The open transactions of the broker"):
