@@ -19,9 +19,13 @@ MAX_FRAME_SIZE_BEFORE_OPEN_BYTES: Final = 8_192
 # connection buffers at most one frame. Service: 65,536.
 MAX_FRAME_SIZE_BYTES: Final = 1_048_576
 
-# Bytes. A performative without its payload. An attach is kept, decoded, for as long as its link lives, and may take a
-# hundred times its size then; honest ones have some hundred bytes. Service: 65,536, as for any frame.
+# Bytes. A performative without its payload. It is decoded for as long as it is handled, and takes up to
+# DECODED_BYTES_PER_BYTE of its size then; honest ones have some hundred bytes. Service: 65,536, as for any frame.
 MAX_PERFORMATIVE_BYTES: Final = 65_536
+
+# Bytes. An attach. One that waits for a session is kept, encoded, until there is one. Honest ones have some hundred
+# bytes. Service: 65,536, as for any frame.
+MAX_ATTACH_BYTES: Final = 8_192
 
 # Bytes. The smallest max-frame-size a peer may advertise (AMQP 1.0 part 2.7.1).
 MIN_MAX_FRAME_SIZE_BYTES: Final = 512
@@ -35,6 +39,10 @@ MAX_NESTING_DEPTH: Final = 32
 # Elements. An array of a zero-width type (null, true, uint0, list0, ...) holds 2^32 elements in 9 bytes. Such an
 # array is kept as one value and a count and never expanded; a count above this is refused all the same.
 MAX_ZERO_WIDTH_ARRAY_COUNT: Final = 65_536
+
+# Bytes of memory for each encoded byte of a value that is held decoded: a list of empty lists takes one byte for each,
+# and 56 for the object with 8 for the reference to it.
+DECODED_BYTES_PER_BYTE: Final = 64
 
 # --- AMQP: connections, sessions, links -------------------------------------------------------------------------
 
@@ -66,19 +74,31 @@ MAX_UNSETTLED_DELIVERIES: Final = 65_536
 # messages of 1 KB.
 MAX_UNDECIDED_BYTES: Final = 67_108_864
 
+# Bytes. The same for the connections of a broker, where it includes the overhead of each message and the requests that
+# are not answered yet. 16 MiB are 8,192 messages of 1 KB with their overhead, which at commits of 10 ms are 800,000 a
+# second.
+MAX_UNDECIDED_BYTES_PER_CLIENT: Final = 16_777_216
+
+# Bytes. What a message costs beside its own bytes from its arrival until its commit is durable.
+MESSAGE_OVERHEAD_BYTES: Final = 1_024
+
 # Bytes. The sum of all transfers of one delivery, unless the link sets its own max-message-size. Service: 262,144
 # (Standard) to 104,857,600 (Premium).
 MAX_MESSAGE_SIZE_BYTES: Final = 104_857_600
 
-# Bytes. What all incomplete deliveries of one connection hold together: room for one message of the largest size and
-# a few ordinary ones. Without it every link could hold its own. Past it the connection is closed.
-MAX_INCOMPLETE_BYTES: Final = 134_217_728
+# Bytes. What all incomplete deliveries of one connection hold together: 64 messages of 256 KiB, or one message of the
+# largest size that its link takes if that is more. Without it every link could hold its own. Past it the connection is
+# closed.
+MAX_INCOMPLETE_BYTES: Final = 16_777_216
 
 # Bytes. A delivery tag is at most 32 octets (AMQP 1.0 part 2.8.7).
 MAX_DELIVERY_TAG_BYTES: Final = 32
 
 # Characters. Link names and container ids are kept for as long as the link or connection lives.
 MAX_NAME_CHARACTERS: Final = 1_024
+
+# Bytes. What one authenticated connection makes the broker hold at most in any one way.
+MAX_CONNECTION_BYTES: Final = 100_000_000
 
 # --- AMQP: time -------------------------------------------------------------------------------------------------
 
@@ -162,6 +182,21 @@ MAX_HEAD_MESSAGES: Final = 4_000
 # Bytes. The same in bytes, so that large messages do not pile up: sixteen of the default largest size.
 MAX_HEAD_BYTES: Final = 4_194_304
 
+# Bytes. What the heads of all entities of a namespace hold. The fuller that is, the smaller is what one head may hold,
+# down to MIN_HEAD_BYTES; when it is full, a head that nobody can take from at present is forgotten.
+MAX_HEADS_BYTES: Final = 33_554_432
+
+# Bytes. What a head may hold whatever the others do: less would make a query of every message.
+MIN_HEAD_BYTES: Final = 65_536
+
+# Bytes. What the receivers of one connection are given in a step, with the overhead of each message, before the
+# connection has written it. It bounds what waits for a commit when messages are received and deleted.
+MAX_OWED_BYTES: Final = 4_194_304
+
+# Messages. Locked for the receivers of one connection, open and closed. Each lock costs about 1.3 KB. Past it receivers
+# get more as messages are settled or their locks expire. Service: not published.
+MAX_LOCKS_PER_CONNECTION: Final = 32_768
+
 # Messages. What is read from the store at once to expire, to activate, to delete or to browse. It bounds how long one
 # queue can keep all others waiting.
 MAX_PAGE_MESSAGES: Final = 1_000
@@ -174,6 +209,22 @@ MAX_PEEK_MESSAGES: Final = 1_000
 
 # Bytes. What one call of peek answers at most: a response is one message.
 MAX_PEEK_BYTES: Final = 4_194_304
+
+# Bytes. What one request by sequence numbers receives at most: its answer is one message, and holds all of them or
+# none. Past it the request is refused; a single message is received whatever its size. Service: not published.
+MAX_RECEIVE_BYTES: Final = 8_388_608
+
+# Bytes. Answers to requests of one connection that are being made, or wait for credit. A request that finds no room
+# waits, and starts when others are answered.
+MAX_ANSWER_BYTES: Final = 8_388_608
+
+# Bytes. Answers of one connection that wait for credit on its response links. Past it the link of the next answer is
+# detached; one answer is never too much. Twice what requests reserve, since an answer may be larger than was expected.
+MAX_WAITING_RESPONSE_BYTES: Final = 16_777_216
+
+# Bytes. A request to `$management` of an entity, which may schedule several messages; or one message of the entity if
+# that may be larger.
+MAX_MANAGEMENT_REQUEST_BYTES: Final = 1_048_576
 
 # Hops. How often a message is forwarded before it is dead-lettered: a ring of queues must not turn for ever.
 # Service: 4 hops.
@@ -188,8 +239,20 @@ MAX_MESSAGES_PER_TRANSACTION: Final = 100
 # Milliseconds. How long a transaction may stay open before it is rolled back. Service: 120,000.
 TRANSACTION_TIMEOUT_MS: Final = 120_000
 
-# Transactions. Open at once on one connection. Each holds up to its 100 messages in memory.
+# Transactions. Open at once on one connection. What they hold together is bounded below.
 MAX_TRANSACTIONS_PER_CONNECTION: Final = 100
+
+# Bytes. What one open transaction holds: 100 messages of 256 KiB, the largest of the service's Standard tier, with
+# their overhead are 26,316,800, rounded up to 26 MiB. Service: 100 messages, no figure in bytes.
+MAX_TRANSACTION_BYTES: Final = 27_262_976
+
+# Bytes. What all open transactions of one connection hold: one that is full, and 6 MiB for others beside it.
+# Service: not published.
+MAX_TRANSACTION_BYTES_PER_CONNECTION: Final = 33_554_432
+
+# Bytes. What all open transactions of a broker hold, in all its namespaces: those of eight connections that hold as
+# much as they may. Service: not published.
+MAX_TRANSACTION_BYTES_PER_BROKER: Final = 268_435_456
 
 # Transactions. The same before a token was put. Java and .NET declare one, or a few at once, before their first token;
 # empty as they are then, each holds some hundred bytes for the 20 seconds that a stranger has.

@@ -149,13 +149,22 @@ def attached(settings: Settings) -> tuple[Connection, ReceiverLink]:
 
 def test_incomplete_deliveries_hold_what_was_sent_and_end_at_the_limit() -> None:
     limit = 500_000
-    connection, _ = attached(Settings("server", max_incomplete=limit, max_message_size=2 * limit))
-    transfer = frame(0, Transfer(0, 0, b"tag", 0, False, True).encode() + bytes(100))
+    connection, first = attached(Settings("server", max_incomplete=limit, max_message_size=limit))
+    events = connection.receive(frame(0, Attach("second", 1, False, target=Target("queue")).encode()))
+    assert isinstance(events[-1], LinkAttached)
+    second = events[-1].link
+    assert isinstance(second, ReceiverLink)
+    second.accept()
+    second.grant(first.credit)
+    transfers = [
+        frame(0, Transfer(handle, handle, b"tag", 0, False, True).encode() + bytes(100)) for handle in range(2)
+    ]
 
     def run() -> list[str]:
         failures: list[str] = []
         while not failures:
-            failures = [type(event).__name__ for event in connection.receive(transfer)]
+            for transfer in transfers:
+                failures += [type(event).__name__ for event in connection.receive(transfer)]
             connection.data_to_send()
         return failures
 

@@ -214,7 +214,7 @@ def test_too_many_unsettled_deliveries_end_the_session() -> None:
 
 @spec("amqp:2.8.15")
 def test_too_many_bytes_in_incomplete_deliveries_close_the_connection() -> None:
-    peer = session_server(Settings("server", max_incomplete=100))
+    peer = session_server(Settings("server", max_incomplete=100, max_message_size=60))
     for handle in range(3):
         peer.attach_sender(f"link {handle}", handle)
     for handle in range(2):

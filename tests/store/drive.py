@@ -238,8 +238,10 @@ def numbers(found: Iterable[BrokeredMessage]) -> list[int]:
     return [one.sequence_number for one in found]
 
 
-def rows(store: Store, sequence_numbers: list[int], stream: int = MAIN) -> list[BrokeredMessage]:
-    found: list[BrokeredMessage] = _ask(store, lambda answer: RowsQuery(stream, sequence_numbers, answer))
+def rows(
+    store: Store, sequence_numbers: list[int], stream: int = MAIN, limit_bytes: int = 1_000_000
+) -> list[BrokeredMessage]:
+    found: list[BrokeredMessage] = _ask(store, lambda answer: RowsQuery(stream, sequence_numbers, limit_bytes, answer))
     return found
 
 

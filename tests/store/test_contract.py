@@ -125,6 +125,10 @@ def test_messages_by_number_are_those_that_exist(store: Store) -> None:
     committed(store, sent(message(1), message(2), message(4)))
     assert numbers(rows(store, [1, 3, 4])) == [1, 4]
     assert rows(store, []) == []
+    size_bytes = rows(store, [1])[0].size_bytes
+    for limit_bytes, expected in ((0, [False, False]), (size_bytes, [True, False]), (size_bytes + 1, [True, True])):
+        found = rows(store, [1, 4], limit_bytes=limit_bytes)
+        assert [one.stored is not None for one in found] == expected
 
 
 def test_removed_messages_are_gone_and_their_neighbours_are_not(store: Store) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import sqlite3
 import threading
@@ -18,7 +19,7 @@ from tandem.engine.message import DEFERRED
 from tandem.errors import StoreError, StoreFailed
 from tandem.store.check import check
 from tandem.store.schema import APPLICATION_ID, FORMAT_VERSION
-from tandem.store.sqlite import DATABASE_NAME, SqliteStore
+from tandem.store.sqlite import DATABASE_NAME, LOCK_NAME, SqliteStore
 from tandem.testing.disk import FaultyDisk
 from tests.markers import mission
 from tests.store.drive import (
@@ -59,6 +60,26 @@ def opened(directory: Path) -> SqliteStore:
 def test_a_store_makes_the_directory_it_is_given(tmp_path: Path) -> None:
     opened(tmp_path / "a" / "b").close()
     assert (tmp_path / "a" / "b" / DATABASE_NAME).exists()
+
+
+def test_a_second_store_is_refused_though_the_lock_file_is_deleted(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path, ballast_bytes=0)
+    for _ in range(2):
+        (tmp_path / LOCK_NAME).unlink(missing_ok=True)
+        with pytest.raises(StoreError, match="in use by another broker"):
+            SqliteStore(tmp_path, ballast_bytes=0)
+        with pytest.raises(StoreError, match="in use by a broker"):
+            check(tmp_path)
+    store.close()
+    SqliteStore(tmp_path, ballast_bytes=0).close()
+
+
+def test_a_store_is_refused_while_an_earlier_version_has_the_lock_file(tmp_path: Path) -> None:
+    SqliteStore(tmp_path, ballast_bytes=0).close()
+    with (tmp_path / LOCK_NAME).open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(StoreError, match="in use by another broker"):
+            SqliteStore(tmp_path, ballast_bytes=0)
 
 
 def test_a_second_store_on_one_directory_is_refused(tmp_path: Path) -> None:

@@ -70,8 +70,8 @@ def properties_of(message: bytes | Lock) -> dict[str, object]:
 class Desk:
     """A namespace whose effects are performed at once."""
 
-    def __init__(self) -> None:
-        self.store = MemoryStore()
+    def __init__(self, store: MemoryStore | None = None) -> None:
+        self.store = MemoryStore() if store is None else store
         self.now_ms = START_MS
         self.delivered: list[Lock] = []
         self.handed_out: list[bytes] = []

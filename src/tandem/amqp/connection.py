@@ -32,6 +32,7 @@ from tandem.amqp.performatives import (
     DISPOSITION,
     FLOW,
     TRANSFER,
+    Attach,
     Begin,
     Close,
     End,
@@ -65,11 +66,17 @@ EMPTY_FRAME: Final = b"\x00\x00\x00\x08\x02\x00\x00\x00"
 
 AMQP_TYPE: Final = 0
 SASL_TYPE: Final = 1
+LIST32: Final = 0xD0
 MIN_DATA_OFFSET_WORDS: Final = 2
 
 _unpack_frame_header: Final = struct.Struct(">IBBH").unpack_from
 
 OPENED: Final = ConnectionState.OPENED
+
+
+def _check_performative(size_bytes: int, limit_bytes: int = limits.MAX_PERFORMATIVE_BYTES) -> None:
+    if size_bytes > limit_bytes:
+        raise ResourceLimitExceeded(f"a performative of {size_bytes} bytes came, the limit is {limit_bytes}")
 
 
 class Role(enum.Enum):
@@ -86,6 +93,7 @@ class Connection:
         "dirty_sessions",
         "ended_channels",
         "events",
+        "held_bytes",
         "idle",
         "incomplete_bytes",
         "input_buffer",
@@ -93,11 +101,14 @@ class Connection:
         "is_amqp_running",
         "is_broken",
         "is_header_next",
+        "link_count",
         "max_frame_size",
         "open_received",
         "output",
+        "output_bytes",
         "peer_channel_max",
         "peer_max_frame_size",
+        "pending_bytes",
         "role",
         "sasl_client",
         "sasl_server",
@@ -121,7 +132,12 @@ class Connection:
         # Channels whose session is over: clients are seen to write a detach behind their end.
         self.ended_channels: set[int] = set()
         self.dirty_sessions: list[Session] = []
+        # Links of all sessions, with those whose detach the peer has not answered.
+        self.link_count = 0
         self.output: list[bytes] = []
+        # Payloads in the output, and those that wait for the peer's incoming windows, over all sessions.
+        self.output_bytes = 0
+        self.pending_bytes = 0
         self.events: list[Event] = []
         self.idle = IdleTimeouts(settings.idle_timeout_ms)
         # Strangers get small frames; the peer's open raises this to what we advertise.
@@ -137,6 +153,8 @@ class Connection:
         self.incomplete_bytes = 0
         # What deliveries brought whose outcome the application has not told, over all links.
         self.undecided_bytes = 0
+        # What the application holds for this peer beside that.
+        self.held_bytes = 0
         # Input that does not make a whole frame yet, and how much is needed to go on.
         self.input_buffer = bytearray()
         self.input_wanted = HEADER_BYTES
@@ -155,7 +173,20 @@ class Connection:
     @property
     def is_saturated(self) -> bool:
         """The peer sends faster than the application decides: read nothing more until this is false again."""
-        return self.undecided_bytes > self.settings.max_undecided_bytes
+        return self.undecided_bytes + self.held_bytes > self.settings.max_undecided_bytes
+
+    def hold(self, size_bytes: int) -> None:
+        """Count what the application holds for this peer, such as a request that it has settled and not answered."""
+        self.held_bytes += size_bytes
+
+    def release(self, size_bytes: int) -> None:
+        """Count what was held no longer."""
+        self.held_bytes -= size_bytes
+
+    @property
+    def unsent_bytes(self) -> int:
+        """Payloads that were sent and are not written: in the output, or behind a window that the peer keeps shut."""
+        return self.output_bytes + self.pending_bytes
 
     def open(self, *, sasl: bool = True) -> None:
         """Client: start. With `sasl` (what nearly every server wants) the handshake comes first."""
@@ -210,6 +241,7 @@ class Connection:
             return b""
         data = b"".join(self.output)
         self.output.clear()
+        self.output_bytes = 0
         self.idle.spoke_at_ms = now_ms
         return data
 
@@ -365,11 +397,12 @@ class Connection:
                 if code == FLOW:
                     self._session(channel, "flow", decode_flow(data, start, end), b"")
                     return
+            if data[start + 3] == LIST32 and end - start >= 8:
+                # Before anything of it is decoded.
+                _check_performative(8 + int.from_bytes(data[start + 4 : start + 8], "big"))
         performative, stop = decode_performative(data, start, end)
-        if stop - start > limits.MAX_PERFORMATIVE_BYTES:
-            raise ResourceLimitExceeded(
-                f"a performative of {stop - start} bytes came, the limit is {limits.MAX_PERFORMATIVE_BYTES}"
-            )
+        is_attach = isinstance(performative, Attach)
+        _check_performative(stop - start, limits.MAX_ATTACH_BYTES if is_attach else limits.MAX_PERFORMATIVE_BYTES)
         self._on_performative(channel, performative, data[stop:end])
 
     def _session(self, channel: int, what: str, performative: Performative, payload: bytes) -> None:

@@ -15,7 +15,16 @@ from tandem.amqp.deliveries import IncomingDelivery, OutgoingDelivery
 from tandem.amqp.delivery_states import ACCEPTED, RELEASED, AmqpError, DeliveryState, Rejected
 from tandem.amqp.events import CreditDrained, CreditReceived, DeliveryAborted, DeliveryRefused, Event
 from tandem.amqp.pending import PendingFlow
-from tandem.amqp.performatives import MAX_UINT, RECEIVER, SENDER, Attach, Detach, Flow, Transfer
+from tandem.amqp.performatives import (
+    MAX_UINT,
+    RECEIVER,
+    SENDER,
+    Attach,
+    Detach,
+    Flow,
+    Transfer,
+    decode_performative,
+)
 from tandem.amqp.states import LINK_TABLE, LinkInput, LinkState
 from tandem.errors import (
     EncodeError,
@@ -48,7 +57,18 @@ NO_HANDLE: Final = -1
 class Link:
     """What both directions have in common."""
 
-    __slots__ = ("attach", "context", "handle", "name", "owes_flow", "remote_handle", "role", "session", "state")
+    __slots__ = (
+        "attach",
+        "context",
+        "encoded_attach",
+        "handle",
+        "name",
+        "owes_flow",
+        "remote_handle",
+        "role",
+        "session",
+        "state",
+    )
 
     def __init__(self, session: Session, name: str, handle: int, role: bool) -> None:
         self.session = session
@@ -58,8 +78,10 @@ class Link:
         self.role = role
         self.remote_handle = NO_HANDLE
         self.state = LinkState.DETACHED
-        # The peer's attach, once it has come.
+        # The peer's attach, once it has come and until the application forgets it.
         self.attach: Attach | None = None
+        # The same if it is forgotten before it is answered.
+        self.encoded_attach = b""
         # The peer asked for a flow before its attach was answered.
         self.owes_flow = False
         # Whatever the application wants to find again on the link's events.
@@ -94,7 +116,7 @@ class Link:
 
         Modes and termini are repeated exactly: clients compare them with what they asked for.
         """
-        asked = self.attach
+        asked = self._decoded_attach() if self.attach is None else self.attach
         if asked is None:
             raise StateError(f"the peer asked for no attach of link '{self.name}' (state {self.state.value})")
         return Attach(
@@ -107,6 +129,20 @@ class Link:
             asked.target,
             initial_delivery_count=0 if self.role is SENDER else None,
         )
+
+    def forget_attach(self) -> None:
+        """Keep the peer's attach no longer: it may be large. One that has to be answered yet is kept encoded, which
+        takes a small part of the memory."""
+        if self.state is LinkState.ATTACH_RCVD and self.attach is not None:
+            self.encoded_attach = self.attach.encode()
+        self.attach = None
+
+    def _decoded_attach(self) -> Attach | None:
+        if not self.encoded_attach:
+            return None
+        attach, _ = decode_performative(self.encoded_attach, 0, len(self.encoded_attach))
+        assert isinstance(attach, Attach)
+        return attach
 
     def accept(self, reply: Attach | None = None) -> None:
         """Answer the peer's attach with ours. A link that is gone needs no answer any more."""
@@ -504,7 +540,8 @@ class ReceiverLink(Link):
             return
         partial.buffer += payload
         connection.incomplete_bytes += len(payload)
-        limit = connection.settings.max_incomplete
+        # One message of the largest size that the link takes is never too much.
+        limit = max(connection.settings.max_incomplete, self.max_message_size)
         if connection.incomplete_bytes > limit:
             raise ResourceLimitExceeded(
                 f"incomplete deliveries hold {connection.incomplete_bytes} bytes on this connection, limit {limit}"

@@ -199,6 +199,7 @@ class Session:
         for link in self.links.values():
             link.state = LinkState.DETACHED
             link.forget_deliveries()
+        self.connection.link_count -= len(self.links)
         self.links.clear()
         self.links_by_remote_handle.clear()
 
@@ -272,6 +273,7 @@ class Session:
         # Written first: what cannot be encoded must leave no link behind.
         self.write(attach)
         self.links[link.handle] = link
+        self.connection.link_count += 1
 
     def _free_handle(self, preferred: int = 0) -> int:
         """The peer's own number if it is free, else the lowest. Both peers bound how many there are."""
@@ -297,6 +299,7 @@ class Session:
             self._steal(attach, events)
             link = self._new_link(attach)
             self.links[link.handle] = link
+            self.connection.link_count += 1
         link.remote_handle = attach.handle
         self.links_by_remote_handle[attach.handle] = link
         link.on_attach(attach)
@@ -359,6 +362,7 @@ class Session:
             link.write_detach(None)
         del self.links_by_remote_handle[detach.handle]
         del self.links[link.handle]
+        self.connection.link_count -= 1
         events.append(LinkDetached(link, detach.error, detach.closed))
 
     # --- frames in ------------------------------------------------------------------------------------------
@@ -506,7 +510,9 @@ class Session:
         fits = head_length + length <= self.connection.peer_max_frame_size
         if fits and state is None and window.remote_window > 0 and not self.pending:
             window.on_transfer()
-            output = self.connection.output
+            connection = self.connection
+            connection.output_bytes += length
+            output = connection.output
             output.append(
                 transfer_frame_head(
                     self.channel,
@@ -523,6 +529,7 @@ class Session:
             output.append(payload)
             return
         self.pending.append(PendingTransfer(delivery, prefix + payload, message_format, state))
+        self.connection.pending_bytes += length
         delivery.link.waiting_flow = None
         self.send_pending()
 
@@ -552,8 +559,11 @@ class Session:
         waiting.offset = offset + len(chunk)
         more = waiting.offset < len(waiting.payload)
         self.outgoing_window.on_transfer()
-        self.connection.output.append(self._head(waiting, more, len(chunk)))
-        self.connection.output.append(chunk)
+        connection = self.connection
+        connection.pending_bytes -= len(chunk)
+        connection.output_bytes += len(chunk)
+        connection.output.append(self._head(waiting, more, len(chunk)))
+        connection.output.append(chunk)
         waiting.state = None
         return not more
 
@@ -585,8 +595,15 @@ class Session:
 
     def drop_pending(self, link: SenderLink) -> None:
         """Forget what a detached link still had waiting."""
-        if self.pending:
-            self.pending = deque([waiting for waiting in self.pending if waiting.link is not link])
+        if not self.pending:
+            return
+        kept: deque[Pending] = deque()
+        for waiting in self.pending:
+            if waiting.link is not link:
+                kept.append(waiting)
+            elif isinstance(waiting, PendingTransfer):
+                self.connection.pending_bytes -= len(waiting.payload) - waiting.offset
+        self.pending = kept
 
     def fitting(self, state: DeliveryState) -> DeliveryState:
         """Return the state as the peer's frames can hold it: the description of a rejection is shortened.

@@ -50,6 +50,7 @@ class Endpoint(asyncio.Protocol):
         self._timer_due_ms = 0
         self._is_flush_scheduled = False
         self._is_held_back = False
+        self._is_awaited = False
         self._is_hanging_up = False
         self._peer_name = ""
         self._is_tls = False
@@ -96,6 +97,20 @@ class Endpoint(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self.is_congested = False
+        self._is_awaited = False
+        self._tell_writable()
+
+    @property
+    def is_backlogged(self) -> bool:
+        """There is enough to write: in the transport, in the output, or behind windows that the peer keeps shut."""
+        return self.is_congested or self.connection.unsent_bytes > WRITE_BUFFER_HIGH_BYTES
+
+    def await_writable(self) -> None:
+        """Have `on_writable` called after the next flush that leaves little to write."""
+        self._is_awaited = True
+        self.flush_soon()
+
+    def _tell_writable(self) -> None:
         if self._transport is not None and not self._transport.is_closing():
             self.application.on_writable(self)
             self.flush()
@@ -138,6 +153,9 @@ class Endpoint(asyncio.Protocol):
         data = self.connection.data_to_send(self.now_ms())
         if data:
             transport.write(data)
+        if self._is_awaited and not self.is_backlogged:
+            self._is_awaited = False
+            self._loop.call_soon(self._tell_writable)
         if self.connection.is_finished:
             self._hang_up(transport)
         else:

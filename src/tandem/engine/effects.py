@@ -248,6 +248,7 @@ class Effects:
         "bodies",
         "changes",
         "deliveries",
+        "discharged",
         "event_deliveries",
         "events",
         "handed_out",
@@ -278,6 +279,8 @@ class Effects:
         self.moved: list[BrokeredMessage] = []
         # What asked, and what it is answered.
         self.replies: list[tuple[object, object]] = []
+        # Owners of transactions that were committed, and the bytes that each transaction held.
+        self.discharged: list[tuple[object, int]] = []
         self.handed_out: list[HandedOut] = []
         self.deliveries: list[Lock] = []
         self.notices: list[Notice] = []

@@ -68,7 +68,7 @@ class Cancellation(Enlistment):
             self._found = messages
             answered()
 
-        return RowsQuery(self.subqueue.stream, self.numbers, answer)
+        return RowsQuery(self.subqueue.stream, self.numbers, 0, answer)
 
     def check(self) -> None:
         require_scheduled(self.numbers, self._found)
@@ -94,6 +94,11 @@ class StateChange(Enlistment):
     @property
     def session_key(self) -> str:
         return self._session.key
+
+    @property
+    def growth_bytes(self) -> int:
+        """By how much the entity grows with the new state in the place of the old one; never less than 0."""
+        return max(0, len(self.state or b"") - len(self._old or b""))
 
     def question(self, answered: Callable[[], None]) -> Query | None:
         def answer(old: bytes | None) -> None:

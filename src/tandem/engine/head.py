@@ -14,11 +14,35 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Container
 from heapq import heappop, heappush
+from typing import Final
 
 from tandem.engine.message import BrokeredMessage
-from tandem.limits import MAX_HEAD_BYTES, MAX_HEAD_MESSAGES
+from tandem.limits import MAX_HEAD_BYTES, MAX_HEAD_MESSAGES, MAX_HEADS_BYTES, MIN_HEAD_BYTES
 
-__all__ = ["Head"]
+__all__ = ["Head", "HeadMemory"]
+
+
+# Heads that can be as large as they may before others have to be smaller.
+_HEADS_AT_FULL_SIZE: Final = 8
+
+
+class HeadMemory:
+    """Bytes of messages in the heads of all entities of a namespace."""
+
+    __slots__ = ("held_bytes",)
+
+    def __init__(self) -> None:
+        self.held_bytes = 0
+
+    @property
+    def limit_bytes(self) -> int:
+        """How much one head may hold now: less, the more all of them hold."""
+        share_bytes = (MAX_HEADS_BYTES - self.held_bytes) // _HEADS_AT_FULL_SIZE
+        return max(MIN_HEAD_BYTES, min(MAX_HEAD_BYTES, share_bytes))
+
+    @property
+    def is_full(self) -> bool:
+        return self.held_bytes >= MAX_HEADS_BYTES
 
 
 class Head:
@@ -35,9 +59,11 @@ class Head:
         "generation",
         "is_complete",
         "is_loading",
+        "memory",
     )
 
-    def __init__(self, is_complete: bool) -> None:
+    def __init__(self, is_complete: bool, memory: HeadMemory) -> None:
+        self.memory = memory
         self._ready: deque[BrokeredMessage] = deque()
         self._ready_bytes = 0
         self._returned: list[tuple[int, BrokeredMessage]] = []
@@ -58,6 +84,7 @@ class Head:
     def clear(self) -> None:
         """Forget everything: it is on disk."""
         self._ready.clear()
+        self.memory.held_bytes -= self._ready_bytes
         self._ready_bytes = 0
         self._returned.clear()
         self._dropped.clear()
@@ -73,6 +100,7 @@ class Head:
             return
         self._ready.append(message)
         self._ready_bytes += message.size_bytes
+        self.memory.held_bytes += message.size_bytes
         self.cursor = message.sequence_number
 
     def add_out_of_order(self, message: BrokeredMessage) -> None:
@@ -112,12 +140,18 @@ class Head:
             if taken is None or message.sequence_number not in taken:
                 self._ready.append(message)
                 self._ready_bytes += message.size_bytes
+                self.memory.held_bytes += message.size_bytes
         self.is_complete = is_all and not self._is_behind
         self.is_loading = False
 
     @property
     def is_full(self) -> bool:
-        return len(self._ready) >= MAX_HEAD_MESSAGES or self._ready_bytes >= MAX_HEAD_BYTES
+        return len(self._ready) >= MAX_HEAD_MESSAGES or self._ready_bytes >= self.memory.limit_bytes
+
+    @property
+    def limit_bytes(self) -> int:
+        """How much is read at once."""
+        return self.memory.limit_bytes
 
     @property
     def room(self) -> int:
@@ -127,7 +161,9 @@ class Head:
         """Time to read more, if so many messages are to be at hand."""
         if self.is_complete:
             return False
-        return len(self._ready) < min(wanted, MAX_HEAD_MESSAGES // 2) and self._ready_bytes < MAX_HEAD_BYTES // 2
+        if len(self._ready) >= min(wanted, MAX_HEAD_MESSAGES // 2):
+            return False
+        return self._ready_bytes < self.memory.limit_bytes // 2
 
     def first(self) -> BrokeredMessage | None:
         """The oldest message in memory; it stays there."""
@@ -151,6 +187,7 @@ class Head:
         if ready and ready[0] is message:
             ready.popleft()
             self._ready_bytes -= message.size_bytes
+            self.memory.held_bytes -= message.size_bytes
         else:
             heappop(self._returned)
 

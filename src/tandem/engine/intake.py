@@ -177,8 +177,7 @@ def schedule(message: BrokeredMessage, due_at_ms: int) -> None:
     stored = message.stored
     assert stored is not None
     message.stored = stored.with_annotations({STATE_ANNOTATION: Int(SCHEDULED)})
-    message.state = SCHEDULED
-    message.due_at_ms = due_at_ms
+    message.set_state(SCHEDULED, due_at_ms)
 
 
 def _annotated_text(source: Message, message: BrokeredMessage, key: str) -> str | None:

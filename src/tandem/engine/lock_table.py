@@ -78,6 +78,16 @@ class Lock:
         self.prefix = b""
         self.bare = b""
 
+    def count(self) -> None:
+        """Count the lock to the connection for whose receiver it is."""
+        if self.consumer is not None and self.consumer.gate is not None:
+            self.consumer.gate.locked_count += 1
+
+    def uncount(self) -> None:
+        """The lock is over."""
+        if self.consumer is not None and self.consumer.gate is not None:
+            self.consumer.gate.locked_count -= 1
+
     @property
     def payload(self) -> bytes:
         """The bytes to deliver, as one."""
@@ -126,6 +136,7 @@ class LockTable:
     def add(self, lock: Lock) -> None:
         number = lock.message.sequence_number
         self.held[number] = lock
+        lock.count()
         self.highest = max(self.highest, number)
         self._append(lock)
 
@@ -168,10 +179,12 @@ class LockTable:
         lock.is_held = False
         del self.held[lock.message.sequence_number]
         self._unlink(lock)
+        lock.uncount()
 
     def clear(self) -> None:
         """The messages are gone, and so are their locks."""
         for lock in self.held.values():
+            lock.uncount()
             lock.is_held = False
             lock.earlier = None
             lock.later = None

@@ -155,6 +155,11 @@ class BrokeredMessage:
         # Which shared body its bytes are part of; 0 if they are its own.
         self.body_number = 0
 
+    def set_state(self, state: int, due_at_ms: int = 0) -> None:
+        """Change the state. Only a scheduled message has a time at which it is due, so both change together."""
+        self.state = state
+        self.due_at_ms = due_at_ms
+
     @property
     def row(self) -> int:
         return self.stream << SEQUENCE_BITS | self.sequence_number

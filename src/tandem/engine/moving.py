@@ -158,8 +158,7 @@ class Relocation:
             moved.enqueue_sequence_number = message.enqueue_sequence_number or message.sequence_number
         if moved.state != SCHEDULED:
             # A deferred one is known by a number that it has not any more.
-            moved.state = ACTIVE
-            moved.due_at_ms = 0
+            moved.set_state(ACTIVE)
             moved.enqueued_time_ms = target.namespace.now_ms
         moved.sequence_number = 0
         moved.hop_count = 0

@@ -18,6 +18,7 @@ from tandem.engine.backlogs import StrandedBacklog, is_backlog_queue, stranded_b
 from tandem.engine.description import QueueDescription
 from tandem.engine.effects import DropQueue, Effects, PutSetting
 from tandem.engine.hubs.hub import EventHub
+from tandem.engine.head import HeadMemory
 from tandem.engine.hubs.hubs import EventHubs
 from tandem.engine.message import BrokeredMessage
 from tandem.engine.metering import Meter
@@ -57,6 +58,7 @@ class Namespace:
         "contains_failures",
         "effects",
         "failures",
+        "heads",
         "hubs",
         "is_disk_full",
         "key_ring",
@@ -87,6 +89,7 @@ class Namespace:
         self.now_ms = now_ms
         self.effects = Effects()
         self.timers = Timers()
+        self.heads = HeadMemory()
         self.transactions = Transactions(self)
         self.hubs = EventHubs(self)
         self.meter = Meter()
@@ -193,6 +196,8 @@ class Namespace:
                 self._contain(queue, error)
         if effects.events:
             self.hubs.committed(effects.events)
+        if effects.discharged:
+            self.transactions.committed(effects.discharged)
         for topic_number, size_bytes in effects.published:
             topic = self._by_number.get(topic_number)
             if topic is not None:
@@ -244,6 +249,7 @@ class Namespace:
             part.is_dropped = True
             for subqueue in part.subqueues():
                 self._to_pump.pop(subqueue, None)
+                subqueue.forget_head()
             self._by_number.pop(part.number, None)
         if isinstance(queue, Subscription):
             queue.forget_rules()

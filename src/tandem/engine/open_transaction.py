@@ -20,8 +20,9 @@ from tandem.engine.message import SEQUENCE_MASK, BrokeredMessage
 from tandem.engine.partition_choice import PartitionChoice
 from tandem.engine.queries import RowsQuery
 from tandem.engine.session_key import session_key
-from tandem.errors import MessageNotFound, NotAllowed, ProtocolError, Scope
-from tandem.limits import MAX_MESSAGES_PER_TRANSACTION
+from tandem.engine.transaction_memory import TransactionMemory
+from tandem.errors import MessageNotFound, NotAllowed, ProtocolError, QuotaExceeded, Scope
+from tandem.limits import MAX_MESSAGES_PER_TRANSACTION, MESSAGE_OVERHEAD_BYTES
 
 if TYPE_CHECKING:
     from tandem.engine.queue import Queue
@@ -35,10 +36,13 @@ class Transaction:
     """One open transaction."""
 
     __slots__ = (
+        "_memory",
         "_partitions",
+        "_sent_bytes",
         "deadline_ms",
         "enlistments",
         "failure",
+        "held_bytes",
         "identifier",
         "is_open",
         "locks",
@@ -48,11 +52,15 @@ class Transaction:
         "settlements",
     )
 
-    def __init__(self, identifier: bytes, owner: object, deadline_ms: int) -> None:
+    def __init__(self, identifier: bytes, owner: object, deadline_ms: int, memory: TransactionMemory) -> None:
+        self._memory = memory
         self.identifier = identifier
         self.owner = owner
         self.deadline_ms = deadline_ms
         self.message_count = 0
+        # What it holds in memory, and how much of that are messages.
+        self.held_bytes = 0
+        self._sent_bytes = 0
         self.sends: list[tuple[Queue, list[Draft]]] = []
         self.locks: list[Lock] = []
         self.settlements: list[Callable[[], None]] = []
@@ -78,6 +86,27 @@ class Transaction:
             )
         self.message_count = count
 
+    def _hold(self, size_bytes: int) -> None:
+        """Hold so many more bytes. A refusal lets the transaction only be rolled back."""
+        try:
+            self._memory.take(self.owner, self.held_bytes, size_bytes)
+        except QuotaExceeded as error:
+            self.fail(error)
+            raise
+        self.held_bytes += size_bytes
+
+    def _give_back(self, size_bytes: int) -> None:
+        self._memory.give_back(self.owner, size_bytes)
+        self.held_bytes -= size_bytes
+
+    def fail(self, error: ProtocolError) -> None:
+        """Let it only be rolled back, since one of its operations was refused. It needs its messages no longer."""
+        if self.failure is None:
+            self.failure = error
+        self.sends.clear()
+        self._give_back(self._sent_bytes)
+        self._sent_bytes = 0
+
     # --- sends ----------------------------------------------------------------------------------------------
 
     def send(self, queue: Queue, drafts: list[Draft], via: Queue | None = None) -> None:
@@ -86,19 +115,36 @@ class Transaction:
         for draft in drafts:
             partitions.send(queue, draft, via)
         self._count(len(drafts))
+        if self.failure is not None:
+            return
+        size_bytes = _size_of(drafts)
+        already_bytes = sum([_size_of(others) for other, others in self.sends if other is queue])
+        try:
+            queue.check_room(already_bytes + size_bytes)
+        except QuotaExceeded as error:
+            self.fail(error)
+            raise
+        held_bytes = size_bytes + len(drafts) * MESSAGE_OVERHEAD_BYTES
+        self._hold(held_bytes)
+        self._sent_bytes += held_bytes
         self._partitions = partitions
         self.sends.append((queue, drafts))
 
     # --- settlements ----------------------------------------------------------------------------------------
 
-    def settle(self, lock: Lock, settlement: Callable[[], None]) -> None:
-        """Keep the lock until the discharge, and do this then. It must not fail while the lock holds."""
+    def settle(self, lock: Lock, settlement: Callable[[], None], held_bytes: int = 0) -> None:
+        """Keep the lock until the discharge, and do this then. It must not fail while the lock holds.
+
+        `held_bytes` is what the settlement holds in memory, such as properties that it sets.
+        """
         self._check_settlements([lock])
+        self._hold(held_bytes + MESSAGE_OVERHEAD_BYTES)
         self._settle(lock, settlement)
 
-    def settle_all(self, locks: list[Lock], settle: Callable[[Lock], None]) -> None:
-        """Settle all of these messages, or none, in one way."""
+    def settle_all(self, locks: list[Lock], settle: Callable[[Lock], None], held_bytes: int = 0) -> None:
+        """Settle all of these messages, or none, in one way. What that holds is held once for all of them."""
         self._check_settlements(locks)
+        self._hold(held_bytes + len(locks) * MESSAGE_OVERHEAD_BYTES)
         for lock in locks:
             self._settle(lock, partial(settle, lock))
 
@@ -151,7 +197,7 @@ class Transaction:
             subqueue.namespace.effects.reply(asker, None)
 
         subqueue.queue.touch()
-        subqueue.namespace.effects.queries.append(RowsQuery(subqueue.stream, numbers, answer))
+        subqueue.namespace.effects.queries.append(RowsQuery(subqueue.stream, numbers, 0, answer))
 
     # --- sessions -------------------------------------------------------------------------------------------
 
@@ -164,11 +210,14 @@ class Transaction:
         subqueue.queue.check_state_size(len(state or b""))
         change = self._state_change(subqueue, session.key)
         if change is not None:
+            self._hold(len(state or b""))
+            self._give_back(len(change.state or b""))
             change.state = state
             return
         partitions = self._partitions.copy()
         partitions.join(subqueue.queue, partition_of(session.key), session.key)
         self._count(1)
+        self._hold(len(state or b"") + MESSAGE_OVERHEAD_BYTES)
         self._partitions = partitions
         self.enlistments.append(StateChange(sessions, session, state))
 
@@ -223,10 +272,23 @@ class Transaction:
                 raise NotAllowed(f"The messaging entity '{queue.name}' was deleted.")
         for lock in self.locks:
             lock.outlet.subqueue.check(lock)
-        for queue, drafts in self.sends:
-            queue.check_room(sum([draft.message.size_bytes for draft in drafts]))
         for enlistment in self.enlistments:
             enlistment.check()
+        for queue, size_bytes in self._growth().items():
+            queue.check_room(size_bytes)
+
+    def _growth(self) -> dict[Queue, int]:
+        """Return by how many bytes the commit makes each entity grow at most: a quota is for all parts together."""
+        growth: dict[Queue, int] = {}
+        for queue, drafts in self.sends:
+            growth[queue] = growth.get(queue, 0) + _size_of(drafts)
+        for enlistment in self.enlistments:
+            if isinstance(enlistment, StateChange):
+                subscription = enlistment.subqueue.queue
+                # What a subscription holds is part of its topic.
+                queue = subscription if subscription.topic is None else subscription.topic
+                growth[queue] = growth.get(queue, 0) + enlistment.growth_bytes
+        return growth
 
     def commit(self, now_ms: int) -> None:
         """Do all of it. It was checked."""
@@ -250,3 +312,10 @@ class Transaction:
             lock.is_enlisted = False
             if lock.is_held and lock.locked_until_ms <= now_ms and lock.outlet.session is None:
                 lock.outlet.subqueue.fail(lock)
+
+
+def _size_of(drafts: list[Draft]) -> int:
+    size_bytes = 0
+    for draft in drafts:
+        size_bytes += draft.message.size_bytes
+    return size_bytes

@@ -12,7 +12,7 @@ from tandem.engine.head import Head
 from tandem.engine.lock_table import Lock, LockTable
 from tandem.engine.message import BrokeredMessage
 from tandem.engine.queries import MessagesQuery, RowsQuery
-from tandem.limits import MAX_HEAD_BYTES, MAX_PAGE_MESSAGES
+from tandem.limits import MAX_HEAD_BYTES, MAX_PAGE_MESSAGES, MESSAGE_OVERHEAD_BYTES
 
 if TYPE_CHECKING:
     from tandem.engine.sessions import Session
@@ -35,7 +35,7 @@ class Outlet:
     def __init__(self, subqueue: SubQueue, session: Session | None) -> None:
         self.subqueue = subqueue
         self.session = session
-        self.head = Head(is_complete=False)
+        self.head = Head(False, subqueue.namespace.heads)
         self.locks = LockTable()
         self._waiting: deque[Consumer] = deque()
         self._consumer_count = 0
@@ -62,7 +62,7 @@ class Outlet:
         self.wake(consumer)
 
     def wake(self, consumer: Consumer) -> None:
-        if consumer.credit > 0 and not consumer.is_waiting and not consumer.is_paused and consumer.is_open:
+        if not consumer.is_waiting and consumer.can_take():
             consumer.is_waiting = True
             self._waiting.append(consumer)
         self.pump()
@@ -79,7 +79,7 @@ class Outlet:
         given = 0
         while waiting:
             consumer = waiting[0]
-            if consumer.credit <= 0 or consumer.is_paused or not consumer.is_open:
+            if not consumer.can_take():
                 waiting.popleft()
                 consumer.is_waiting = False
                 continue
@@ -96,6 +96,8 @@ class Outlet:
             head.take(message)
             consumer.credit -= 1
             given += 1
+            if consumer.gate is not None:
+                consumer.gate.owed_bytes += message.size_bytes + MESSAGE_OVERHEAD_BYTES
             if consumer.deletes:
                 self._hand_out(message, consumer)
             else:
@@ -169,17 +171,16 @@ class Outlet:
         subqueue = self.subqueue
         head = self.head
         generation = head.begin_loading()
+        limit_bytes = head.limit_bytes
 
         def answer(messages: list[BrokeredMessage]) -> None:
-            self._loaded(messages, limit, generation)
+            self._loaded(messages, limit, limit_bytes, generation)
 
         session_id = None if self.session is None else self.session.session_id
-        query = MessagesQuery(
-            subqueue.stream, head.cursor, subqueue.tail, limit, MAX_HEAD_BYTES, session_id, True, answer
-        )
+        query = MessagesQuery(subqueue.stream, head.cursor, subqueue.tail, limit, limit_bytes, session_id, True, answer)
         subqueue.namespace.effects.queries.append(query)
 
-    def _loaded(self, messages: list[BrokeredMessage], limit: int, generation: int) -> None:
+    def _loaded(self, messages: list[BrokeredMessage], limit: int, limit_bytes: int, generation: int) -> None:
         head = self.head
         # What a deleted queue held is not forwarded any more, though it may still be on disk.
         if generation != head.generation or self.subqueue.queue.is_dropped:
@@ -192,11 +193,14 @@ class Outlet:
             taken = self.locks.held.keys() | self.subqueue.pending
         elif messages and messages[0].sequence_number > self.locks.highest:
             taken = None
-        head.fill(messages, taken, len(messages) < limit and size_bytes < MAX_HEAD_BYTES)
+        head.fill(messages, taken, len(messages) < limit and size_bytes < limit_bytes)
         if self.session is not None:
             self.pump()
         else:
             self.subqueue.pump()
+        if head.memory.is_full and self._consumer_count and not self._waiting and not head.is_loading:
+            # Nobody can take them now, and others need the memory. They are on disk.
+            head.clear()
 
     def _load_bytes(self) -> None:
         """Messages that came back have their bytes on disk only."""
@@ -211,7 +215,7 @@ class Outlet:
             self._loaded_bytes(missing, messages, generation)
 
         numbers = [message.sequence_number for message in missing]
-        self.subqueue.namespace.effects.queries.append(RowsQuery(self.subqueue.stream, numbers, answer))
+        self.subqueue.namespace.effects.queries.append(RowsQuery(self.subqueue.stream, numbers, MAX_HEAD_BYTES, answer))
 
     def _loaded_bytes(self, missing: list[BrokeredMessage], messages: list[BrokeredMessage], generation: int) -> None:
         if generation != self.head.generation:

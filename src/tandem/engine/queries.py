@@ -77,13 +77,20 @@ class MessagesQuery(Query):
 
 
 class RowsQuery(Query):
-    """The messages with these sequence numbers that there are, with their bytes, in order."""
+    """The messages with these sequence numbers that there are, in order.
 
-    __slots__ = ("answer", "sequence_numbers")
+    They have their bytes until they are as large as `limit_bytes` together; those after that have none. With a limit
+    of 0 no message has its bytes.
+    """
 
-    def __init__(self, stream: int, sequence_numbers: list[int], answer: Callable[[Messages], None]) -> None:
+    __slots__ = ("answer", "limit_bytes", "sequence_numbers")
+
+    def __init__(
+        self, stream: int, sequence_numbers: list[int], limit_bytes: int, answer: Callable[[Messages], None]
+    ) -> None:
         super().__init__(stream)
         self.sequence_numbers = sequence_numbers
+        self.limit_bytes = limit_bytes
         self.answer = answer
 
 

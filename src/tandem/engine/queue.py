@@ -404,7 +404,7 @@ class Queue:
                 message.dead_letter_source = self.description.dead_letter_source
                 message.enqueue_sequence_number = message.enqueue_sequence_number or message.sequence_number
                 message.enqueued_time_ms = self.namespace.now_ms
-                message.state = ACTIVE
+                message.set_state(ACTIVE)
                 target.adopt(message)
                 target.place(message, row, properties)
                 return
@@ -518,7 +518,7 @@ def _make_dead(graveyard: SubQueue, message: BrokeredMessage) -> None:
     message.stream = graveyard.stream
     message.session_id = None
     message.expires_at_ms = NEVER_MS
-    message.state = ACTIVE
+    message.set_state(ACTIVE)
 
 
 def _why_not(target: Queue | None, name: str, message: BrokeredMessage) -> dict[str, object] | None:

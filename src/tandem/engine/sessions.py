@@ -201,6 +201,11 @@ class Sessions:
                 self._subqueue.release(lock)
             self._search()
 
+    def forget_heads(self) -> None:
+        """The memory of the entity is given up."""
+        for session in self._accepted.values():
+            session.outlet.head.clear()
+
     def _free(self, session: Session) -> None:
         session.is_held = False
         self._accepted.pop(session.key, None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tandem.addresses import SubQueue as SubQueueKind
-from tandem.engine.consumer import Consumer
+from tandem.engine.consumer import Consumer, Gate
 from tandem.engine.effects import Move, Notice, NoticeKind, SetState, StreamChange
 from tandem.engine.enlistment import require_scheduled
 from tandem.engine.lock_table import Lock
@@ -33,10 +33,11 @@ from tandem.errors import (
     NotAllowed,
     NotFound,
     ProtocolError,
+    QuotaExceeded,
     Scope,
     SessionLockLost,
 )
-from tandem.limits import MAX_PAGE_MESSAGES, MAX_PEEK_BYTES, MAX_PEEK_MESSAGES
+from tandem.limits import MAX_PAGE_MESSAGES, MAX_PEEK_BYTES, MAX_PEEK_MESSAGES, MAX_RECEIVE_BYTES
 
 if TYPE_CHECKING:
     from tandem.engine.namespace import Namespace
@@ -49,6 +50,10 @@ _LOCK_LOST: Final = (
     "was received by a different receiver instance."
 )
 _SESSION_LOCK_LOST: Final = "The session lock has expired on the MessageSession. Accept a new MessageSession."
+_TOO_LARGE: Final = (
+    f"The messages are larger than {MAX_RECEIVE_BYTES} bytes together, the most that one request can receive. Ask for "
+    "fewer of them."
+)
 _NOT_FOUND: Final = "Failed to lock one or more specified messages. The message does not exist."
 
 
@@ -205,22 +210,31 @@ class SubQueue:
         else:
             self.outlet.pump()
 
+    def forget_head(self) -> None:
+        """The memory of the entity is given up: what its heads held is not counted any more."""
+        if self._outlet is not None:
+            self._outlet.head.clear()
+        if self.sessions is not None:
+            self.sessions.forget_heads()
+
     # --- consumers ------------------------------------------------------------------------------------------
 
-    def open_consumer(self, context: object, deletes: bool) -> Consumer:
+    def open_consumer(self, context: object, deletes: bool, gate: Gate | None = None) -> Consumer:
         """A receiver without a session."""
         if self.sessions is not None:
             raise NotAllowed(
                 "It is not possible for an entity that requires sessions to create a non-sessionful message receiver.",
                 Scope.LINK,
             )
-        consumer = Consumer(self, context, deletes)
+        consumer = Consumer(self, context, deletes, gate)
         self.consumers[consumer] = None
         self.outlet.open(consumer)
         self.queue.touch()
         return consumer
 
-    def accept_session(self, context: object, deletes: bool, session_id: str | None, wait_ms: int) -> Consumer:
+    def accept_session(
+        self, context: object, deletes: bool, session_id: str | None, wait_ms: int, gate: Gate | None = None
+    ) -> Consumer:
         """A receiver of one session, by name or whichever is available. A notice says which, or that there is none."""
         if self.sessions is None:
             raise NotAllowed(
@@ -230,7 +244,7 @@ class SubQueue:
         forward_to = self.queue.description.forward_to
         if forward_to is not None:
             raise self._forwarding_error(forward_to)
-        consumer = Consumer(self, context, deletes)
+        consumer = Consumer(self, context, deletes, gate)
         self.consumers[consumer] = None
         self.queue.touch()
         self.sessions.accept(consumer, session_id, wait_ms)
@@ -360,7 +374,7 @@ class SubQueue:
         change = self._change()
         change.add(message, -1)
         self.count(message, -1)
-        message.state = DEFERRED
+        message.set_state(DEFERRED)
         change.add(message, 1)
         self.count(message, 1)
         self.namespace.effects.changes.append(SetState(message.row, DEFERRED, message.delivery_count, properties))
@@ -412,7 +426,7 @@ class SubQueue:
                 self._received_deferred(numbers, messages, deletes, session_id, asker)
 
         self.queue.touch()
-        self.namespace.effects.queries.append(RowsQuery(self.stream, sorted(set(numbers)), answer))
+        self.namespace.effects.queries.append(RowsQuery(self.stream, sorted(set(numbers)), MAX_RECEIVE_BYTES, answer))
 
     def _received_deferred(
         self,
@@ -437,6 +451,9 @@ class SubQueue:
             if not is_free or (session_id is not None and message is not None and not _is_of(message, session_id)):
                 effects.reply(asker, MessageNotFound(_NOT_FOUND))
                 return
+        if [message for message in messages if message.stored is None]:
+            effects.reply(asker, QuotaExceeded(_TOO_LARGE))
+            return
         answers: list[tuple[Lock | None, bytes]] = []
         for number in dict.fromkeys(numbers):
             message = found[number]
@@ -493,7 +510,7 @@ class SubQueue:
             self.namespace.effects.reply(asker, None)
 
         self.queue.touch()
-        self.namespace.effects.queries.append(RowsQuery(self.stream, numbers, answer))
+        self.namespace.effects.queries.append(RowsQuery(self.stream, numbers, 0, answer))
 
     def delete_batch(self, count: int, enqueued_before_ms: int, session_id: str | None, asker: object) -> None:
         """Delete messages that are neither locked nor put aside. Answered with how many were."""
@@ -621,8 +638,7 @@ class SubQueue:
             has_waited = has_delays and is_delayed(message)
             if not has_waited:
                 message.enqueued_time_ms = self.namespace.now_ms
-            message.state = ACTIVE
-            message.due_at_ms = 0
+            message.set_state(ACTIVE)
             self.queue.activate(message, row, has_waited)
         self._ask_next_times()
 

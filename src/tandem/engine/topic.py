@@ -84,8 +84,7 @@ class Topic(Queue):
             self._publish(message)
         else:
             # From another entity: it takes its turn among the scheduled ones, as one that is due.
-            message.state = SCHEDULED
-            message.due_at_ms = self.namespace.now_ms
+            message.set_state(SCHEDULED, self.namespace.now_ms)
             message.sequence_number = 0
             self._enter(message, row, properties)
 

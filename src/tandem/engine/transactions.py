@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from tandem.engine.message import NEVER_MS
 from tandem.engine.open_transaction import Transaction
+from tandem.engine.transaction_memory import TransactionMemory
 from tandem.errors import ProtocolError, QuotaExceeded, TransactionRollback, TransactionTimeout, TransactionUnknownId
 from tandem.limits import MAX_TRANSACTIONS_PER_CONNECTION, TRANSACTION_TIMEOUT_MS
 
@@ -27,10 +28,11 @@ _MAX_TIMED_OUT: Final = 10_000
 class Transactions:
     """The open transactions of a namespace, by identifier."""
 
-    __slots__ = ("_by_identifier", "_by_owner", "_namespace", "_next_number", "_timed_out")
+    __slots__ = ("_by_identifier", "_by_owner", "_namespace", "_next_number", "_timed_out", "memory")
 
     def __init__(self, namespace: Namespace) -> None:
         self._namespace = namespace
+        self.memory = TransactionMemory()
         self._by_identifier: dict[bytes, Transaction] = {}
         self._by_owner: dict[object, list[Transaction]] = {}
         self._next_number = 1
@@ -52,7 +54,7 @@ class Transactions:
         self._next_number = number + 1
         # The nonce keeps one connection from meeting the transactions of another.
         identifier = number.to_bytes(4, "big") + self._namespace.nonces.next()
-        transaction = Transaction(identifier, owner, self._namespace.now_ms + TRANSACTION_TIMEOUT_MS)
+        transaction = Transaction(identifier, owner, self._namespace.now_ms + TRANSACTION_TIMEOUT_MS, self.memory)
         self._by_identifier[identifier] = transaction
         self._by_owner.setdefault(owner, []).append(transaction)
         return transaction
@@ -74,8 +76,8 @@ class Transactions:
         that do not look at the outcome. Such a client would commit the rest.
         """
         transaction = self._by_identifier.get(identifier)
-        if transaction is not None and transaction.owner is owner and transaction.failure is None:
-            transaction.failure = error
+        if transaction is not None and transaction.owner is owner:
+            transaction.fail(error)
 
     def _close(self, transaction: Transaction) -> None:
         """Take it out of those that are open."""
@@ -132,10 +134,18 @@ class Transactions:
             namespace.effects.reply(asker, TransactionRollback(f"The transaction was rolled back: {error}"))
             return
         transaction.commit(namespace.now_ms)
+        # The store has its messages from now on, and has to keep them in memory until the commit is durable.
+        namespace.effects.discharged.append((transaction.owner, transaction.held_bytes))
         namespace.effects.reply(asker, None)
+
+    def committed(self, discharged: list[tuple[object, int]]) -> None:
+        """Commits of these owners, which held so many bytes, are durable."""
+        for owner, held_bytes in discharged:
+            self.memory.give_back(owner, held_bytes)
 
     def _roll_back(self, transaction: Transaction) -> None:
         transaction.roll_back(self._namespace.now_ms)
+        self.memory.give_back(transaction.owner, transaction.held_bytes)
 
     def abandon(self, identifier: bytes) -> None:
         """Its controller is gone. One that was discharged or timed out needs nothing more."""

@@ -9,7 +9,7 @@ from tandem.engine.effects import SetState
 from tandem.engine.message import ACTIVE, DEFERRED, SEQUENCE_MASK, BrokeredMessage
 from tandem.engine.portion import Mention, Portion
 from tandem.engine.queries import RowsQuery, ScanQuery
-from tandem.limits import MAX_PAGE_MESSAGES, MAX_PEEK_BYTES
+from tandem.limits import MAX_PAGE_MESSAGES, MAX_PEEK_BYTES, MAX_RECEIVE_BYTES
 
 if TYPE_CHECKING:
     from tandem.engine.queue import Queue
@@ -56,14 +56,17 @@ def undefer_numbers(queue: Queue, sequence_numbers: list[int], asker: object) ->
                 portion.failed_count += 1
                 portion.mentions.append(Mention(number, None, None, "There is no deferred message of this number."))
                 continue
-            if queue.description.forward_to is None:
-                # The bytes are on disk, and few receivers ask for many messages at once.
-                message.stored = None
+            if limit_bytes and message.stored is None:
+                portion.failed_count += 1
+                portion.mentions.append(Mention(number, None, None, "There are too many bytes before it: ask again."))
+                continue
             _undefer(subqueue, message, portion)
         queue.namespace.effects.reply(asker, portion)
 
     queue.touch()
-    queue.namespace.effects.queries.append(RowsQuery(subqueue.stream, numbers, answer))
+    # Where a message is forwarded to, it may be judged by its properties.
+    limit_bytes = 0 if queue.description.forward_to is None else MAX_RECEIVE_BYTES
+    queue.namespace.effects.queries.append(RowsQuery(subqueue.stream, numbers, limit_bytes, answer))
 
 
 def _undefer(subqueue: SubQueue, message: BrokeredMessage, portion: Portion) -> None:
@@ -74,7 +77,7 @@ def _undefer(subqueue: SubQueue, message: BrokeredMessage, portion: Portion) -> 
     change = namespace.effects.stream_change(subqueue.stream)
     change.add(message, -1)
     subqueue.count(message, -1)
-    message.state = ACTIVE
+    message.set_state(ACTIVE)
     change.add(message, 1)
     subqueue.count(message, 1)
     namespace.effects.changes.append(SetState(message.row, ACTIVE, message.delivery_count, None))

@@ -66,8 +66,7 @@ class Visibility:
             return
         due_at_ms = max(self._last_due_ms.get(queue, 0), message.enqueued_time_ms + delay_ms)
         self._last_due_ms[queue] = due_at_ms
-        message.state = SCHEDULED
-        message.due_at_ms = due_at_ms
+        message.set_state(SCHEDULED, due_at_ms)
         # Another number than before, if it had one: numbers are in the order in which messages came to this queue.
         message.sequence_number = 0
 
@@ -116,8 +115,7 @@ class Visibility:
             # Messages that their senders scheduled wait for their own time.
             if is_delayed(message):
                 row = queue.main.move_out(message)
-                message.state = ACTIVE
-                message.due_at_ms = 0
+                message.set_state(ACTIVE)
                 queue.activate(message, row, True)
         if up_to < SEQUENCE_MASK:
             self._read_behind(queue, up_to)

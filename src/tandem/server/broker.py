@@ -20,8 +20,10 @@ from tandem.clock import Clock, SystemClock
 from tandem.driver.endpoint import Endpoint
 from tandem.engine.namespace import Namespace
 from tandem.engine.tiers import Tier
+from tandem.engine.transaction_memory import BrokerTransactionMemory
 from tandem.errors import BrokerStalled, ConfigurationError, ConnectionForced, StoreFailed
 from tandem.hosts import DEFAULT_NAMESPACE, LOCAL_DOMAIN
+from tandem.limits import MAX_UNDECIDED_BYTES_PER_CLIENT
 from tandem.server.directory import Directory
 from tandem.server.health.monitor import Monitor
 from tandem.server.health.settings import OFF, HealthSettings
@@ -110,6 +112,8 @@ class Broker:
         self.on_stalled: Callable[[BrokerStalled], None] = self._fail_soon
         default_jwt: JwtValidator = AcceptAnyJwt() if settings.is_dev else RejectJwt()
         self._jwt = settings.jwt or default_jwt
+        # What the open transactions of all namespaces hold.
+        self._transaction_memory = BrokerTransactionMemory()
         with contextlib.ExitStack() as opened:
             folder = settings.data_dir / NAMESPACES_NAME
             hosted = [
@@ -136,7 +140,11 @@ class Broker:
         )
         for one in hosted:
             self._supervise(one)
-        self._amqp_settings = Settings(f"{uuid.uuid4().hex}_G0", properties_for_host=self._open_properties)
+        self._amqp_settings = Settings(
+            f"{uuid.uuid4().hex}_G0",
+            max_undecided_bytes=MAX_UNDECIDED_BYTES_PER_CLIENT,
+            properties_for_host=self._open_properties,
+        )
         self._listeners: list[Listener] = []
         self._http = LazyHttp(self._load_http)
         self._import_routes: Callable[[], Callable[[], object]] | None = None
@@ -163,6 +171,7 @@ class Broker:
             authentication_timeout_s=settings.authentication_timeout_s,
             on_failure=self._on_failure,
         )
+        hosted.namespace.transactions.memory.broker = self._transaction_memory
         hosted.namespace.meter.is_on = settings.records_operations
         # If another one cannot be opened, this one is not left locked.
         opened.callback(hosted.store.close)
@@ -178,6 +187,7 @@ class Broker:
         """Open a namespace again from what is on disk. Its clients are disconnected; other namespaces are served on."""
         self._disconnect(hosted)
         await hosted.give_up()
+        hosted.namespace.transactions.memory.give_up()
         with contextlib.ExitStack() as opened:
             fresh = self._host(hosted.name, hosted.data_dir, opened)
             opened.pop_all()

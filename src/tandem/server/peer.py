@@ -36,6 +36,7 @@ from tandem.amqp.settings import PLAIN
 from tandem.amqp.terminus import Source, Target
 from tandem.auth import Claims, ClaimSet, Right, expired_text, is_sas_token, login, verify
 from tandem.driver.endpoint import Endpoint
+from tandem.engine.consumer import Gate
 from tandem.errors import (
     ArgumentError,
     InvalidToken,
@@ -56,6 +57,7 @@ from tandem.server.nodes.event_hub import EventEgress, EventIngress
 from tandem.server.nodes.hub_management import HubManagementLink
 from tandem.server.nodes.link_meter import LinkMeter
 from tandem.server.nodes.management import ManagementLink
+from tandem.server.nodes.request_gate import RequestGate
 from tandem.server.nodes.responses import ResponseLink
 
 if TYPE_CHECKING:
@@ -116,6 +118,12 @@ class Peer:
         self.cross_entity = CrossEntitySessions()
         # Links that took messages in this turn.
         self.dirty: list[Acknowledging] = []
+        # What all receivers of this connection may be given, and the one that is woken first when that is more again.
+        self.gate = Gate()
+        self._first_to_wake = 0
+        self.requests = RequestGate(self)
+        # Answers that wait for credit, on all response links.
+        self.waiting_response_bytes = 0
         self._nodes: dict[Link, Node] = {}
         self._session_count = 0
         self._attach_count = 0
@@ -207,11 +215,35 @@ class Peer:
     def on_writable(self, endpoint: Endpoint) -> None:
         runner = self.services.runner
         runner.begin()
-        for node in list(self._nodes.values()):
+        self.gate.is_shut = False
+        self.gate.has_missed = False
+        nodes = list(self._nodes.values())
+        first = self._first_to_wake % max(1, len(nodes))
+        for at in range(first, first + len(nodes)):
+            node = nodes[at % len(nodes)]
             if isinstance(node, Egress | EventEgress):
                 self._attempt(node, node.resume)
+                runner.deliver_decided()
+                if self.gate.is_shut:
+                    # The next time begins with those that got nothing now.
+                    self._first_to_wake = at + 1
+                    break
+        self._attempt_requests()
         self._end_attempts()
         runner.finish()
+
+    def _attempt_requests(self) -> None:
+        try:
+            self.requests.go_on()
+        except Exception as error:
+            self._report(None, error)
+
+    def regulate(self) -> None:
+        """Something was sent to this client, or settled by it: judge whether its receivers get more at present."""
+        gate = self.gate
+        gate.is_shut = self.endpoint.is_backlogged
+        if gate.is_shut or gate.has_missed:
+            self.endpoint.await_writable()
 
     def on_lost(self, endpoint: Endpoint) -> None:
         runner = self.services.runner
@@ -226,6 +258,7 @@ class Peer:
         elif isinstance(event, LinkDetached | LinkFailed):
             self.forget(event.link)
         elif isinstance(event, SessionBegun):
+            _forget_words(event.session)
             self._on_begun()
         elif isinstance(event, SessionEnded | SessionFailed):
             self._close_session(event.session)
@@ -409,7 +442,7 @@ class Peer:
     def _on_attached(self, event: LinkAttached) -> None:
         self._attach_count += 1
         limit = MAX_LINKS_PER_CONNECTION if self._is_authenticated else MAX_LINKS_BEFORE_AUTHENTICATION
-        count = len(self._nodes) if self._is_authenticated else self._attach_count
+        count = self.endpoint.connection.link_count if self._is_authenticated else self._attach_count
         if count > limit:
             self._close_connection(
                 ResourceLimitExceeded(f"{count} links on one connection; at most {limit} are allowed")
@@ -427,9 +460,11 @@ class Peer:
             node = self._make_node(event, address)
         except ProtocolError as error:
             link.refuse(self.tracker.sign(error, path))
+            link.forget_attach()
             self._count_refusal(link, path, error)
             return
         self._add(link, node)
+        link.forget_attach()
 
     def _count_refusal(self, link: Link, path: str, error: ProtocolError) -> None:
         """Of entities that there are: anybody can think of others."""
@@ -511,6 +546,7 @@ class Peer:
         self._end_attempts()
 
     def _close_all(self) -> None:
+        self.requests.clear()
         for link in list(self._nodes):
             self._close(link)
         self.services.namespace.transactions.roll_back_of(self)
@@ -524,6 +560,15 @@ class Peer:
         else:
             self.endpoint.abort()
         self._close_all()
+
+
+def _forget_words(session: Session) -> None:
+    """Keep the numbers of a begin. What it says beside them has no meaning here, and may be large."""
+    begin = session.begin
+    if begin is not None:
+        begin.properties = None
+        begin.offered_capabilities = None
+        begin.desired_capabilities = None
 
 
 def _belongs(path: str, entity: str) -> bool:

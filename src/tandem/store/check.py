@@ -8,7 +8,6 @@ must be stopped: a running one counts ahead of what is on disk.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -26,10 +25,11 @@ from tandem.engine.queue import STREAMS_PER_QUEUE
 from tandem.engine.rule import Rule
 from tandem.errors import DecodeError, StoreError, TandemError
 from tandem.store.base import StreamRecord
+from tandem.store.directory_lock import DirectoryUse, lock_directory
 from tandem.store.log.check import check_log
 from tandem.store.rows import ALL_COLUMNS, Row, message_of
 from tandem.store.schema import FORMAT_VERSION, format_of
-from tandem.store.sqlite import DATABASE_NAME, LOCK_NAME, LOG_NAME
+from tandem.store.sqlite import DATABASE_NAME, LOG_NAME
 
 __all__ = ["QueueReport", "Report", "check"]
 
@@ -103,7 +103,7 @@ def check(directory: Path, progress: Progress | None = None) -> Report:
     if not path.is_file():
         raise StoreError(f"{directory} holds no store: there is no {DATABASE_NAME} in it")
     with contextlib.ExitStack() as opened:
-        _lock_out_brokers(directory, opened)
+        opened.enter_context(lock_directory(directory, DirectoryUse.CHECK))
         try:
             flags = apsw.SQLITE_OPEN_READONLY
             connection = opened.enter_context(contextlib.closing(apsw.Connection(str(path), flags=flags)))
@@ -138,17 +138,6 @@ def _check_events(directory: Path, hubs: dict[int, int], report: Report, progres
     report.event_size_bytes = found.size_bytes
     for finding in found.findings:
         report.add(finding)
-
-
-def _lock_out_brokers(directory: Path, opened: contextlib.ExitStack) -> None:
-    path = directory / LOCK_NAME
-    if not path.exists():
-        return
-    file = opened.enter_context(path.open())
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        raise StoreError(f"{directory} is in use by a broker: stop it first") from None
 
 
 def _no_progress(what: str, done: int, total: int) -> None:

@@ -518,8 +518,15 @@ class MemoryStore(WithLog):
         query.answer(messages)
 
     def _read_rows(self, query: RowsQuery, stream: _Stream) -> None:
-        found = [(number, stream.messages.get(number)) for number in query.sequence_numbers]
-        query.answer([_made(query.stream, number, one, one.stored) for number, one in found if one is not None])
+        messages: list[BrokeredMessage] = []
+        size_bytes = 0
+        for number in query.sequence_numbers:
+            found = stream.messages.get(number)
+            if found is not None:
+                stored = found.stored if size_bytes < query.limit_bytes else None
+                messages.append(_made(query.stream, number, found, stored))
+                size_bytes += found.size_bytes
+        query.answer(messages)
 
     def _scan(self, query: ScanQuery, stream: _Stream) -> None:
         messages: list[BrokeredMessage] = []

@@ -110,14 +110,22 @@ class Reader:
 
     def _read_rows(self, query: RowsQuery) -> None:
         messages: list[BrokeredMessage] = []
+        size_bytes = 0
         for number in query.sequence_numbers:
+            needs_bytes = size_bytes < query.limit_bytes
+            columns = ALL_COLUMNS if needs_bytes else COLUMNS
             row = self._execute(
-                f"SELECT {ALL_COLUMNS} FROM message WHERE row = ?",  # noqa: S608 # a constant
+                f"SELECT {columns} FROM message WHERE row = ?",  # noqa: S608 # a constant
                 (query.stream << SEQUENCE_BITS | number,),
             ).fetchone()
-            if row is not None:
-                messages.append(message_of(cast("Row", row)))
-        query.answer(self._whole(messages))
+            if row is None:
+                continue
+            message = message_of(cast("Row", row)) if needs_bytes else message_without_bytes(cast("Row", row))
+            if needs_bytes and message.body_number:
+                self.complete(message)
+            messages.append(message)
+            size_bytes += message.size_bytes
+        query.answer(messages)
 
     def _scan(self, query: ScanQuery) -> None:
         first = query.stream << SEQUENCE_BITS

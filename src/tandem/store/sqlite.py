@@ -8,12 +8,11 @@ A batch becomes few statements: messages that came are one executemany, messages
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import threading
 from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from pathlib import Path
-from typing import Concatenate, Final, ParamSpec, TextIO, TypeVar, cast
+from typing import Concatenate, Final, ParamSpec, TypeVar, cast
 
 import apsw
 import msgspec
@@ -52,6 +51,7 @@ from tandem.store.base import (
     Written,
 )
 from tandem.store.connection import connect, copy_log
+from tandem.store.directory_lock import LOCK_NAME, DirectoryUse, lock_directory
 from tandem.store.garbage import Garbage
 from tandem.store.log.event_log import EventLog
 from tandem.store.log.files import DiskFiles, Files
@@ -75,7 +75,6 @@ from tandem.store.with_log import WithLog
 __all__ = ["DATABASE_NAME", "LOCK_NAME", "LOG_NAME", "SqliteStore"]
 
 DATABASE_NAME: Final = "messages.db"
-LOCK_NAME: Final = "lock"
 LOG_NAME: Final = "hubs"
 
 # Pages of the write-ahead log after which it is copied into the database: 32 MiB.
@@ -178,7 +177,8 @@ class SqliteStore(WithLog):
         try:
             DiskFiles().make_folder(directory)
             with contextlib.ExitStack() as opened:
-                self._lock_file = opened.enter_context(_lock(directory))
+                self._directory_lock = opened.enter_context(contextlib.ExitStack())
+                self._directory_lock.enter_context(lock_directory(directory, DirectoryUse.BROKER))
                 self._connection = opened.enter_context(contextlib.closing(connect(path, vfs=vfs)))
                 migrate(self._connection)
                 self._checkpoints = opened.enter_context(contextlib.closing(connect(path, vfs=vfs)))
@@ -277,7 +277,7 @@ class SqliteStore(WithLog):
             self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         with contextlib.suppress(apsw.Error):
             self._connection.close()
-        self._lock_file.close()
+        self._directory_lock.close()
 
     # --- writing --------------------------------------------------------------------------------------------
 
@@ -650,16 +650,3 @@ def _runs(rows: list[int]) -> list[tuple[int, int]]:
         last = row
     runs.append((first, last))
     return runs
-
-
-def _lock(directory: Path) -> TextIO:
-    """Two brokers on one directory would each trust their own memory."""
-    file = (directory / LOCK_NAME).open("w")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        raise StoreError(
-            f"{directory} is in use by another broker: stop it, or choose another data directory"
-        ) from None
-    return file

@@ -7,7 +7,7 @@ from typing import Final
 
 from tandem.amqp.sections import DELIVERY_ANNOTATIONS, MESSAGE_ANNOTATIONS, NO_ENTRIES, Entries
 
-__all__ = ["EVENT_ANNOTATIONS", "RUNTIME_METRICS", "Event", "offset_of"]
+__all__ = ["EVENT_ANNOTATIONS", "RUNTIME_METRICS", "Event", "offset_of", "size_of"]
 
 
 def _key(text: bytes, constructor: bytes) -> bytes:
@@ -135,3 +135,11 @@ def _string(text: str) -> bytes:
     if len(encoded) < 256:
         return bytes((0xA1, len(encoded))) + encoded
     return b"\xb1" + len(encoded).to_bytes(4, "big") + encoded
+
+
+def size_of(events: list[Event]) -> int:
+    """Return how many bytes events have together."""
+    size_bytes = 0
+    for event in events:
+        size_bytes += event.size_bytes
+    return size_bytes

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tandem.engine.hubs.event import Event
+from tandem.engine.consumer import Gate
+from tandem.engine.hubs.event import Event, size_of
 from tandem.engine.hubs.ownership import Ownership
 from tandem.engine.hubs.position import PositionKind, StartPosition
 from tandem.engine.hubs.producers import Producers
@@ -138,13 +139,19 @@ class Partition:
     # --- readers --------------------------------------------------------------------------------------------
 
     def open_receiver(
-        self, context: object, group: str, epoch: int | None, name: str | None, position: StartPosition
+        self,
+        context: object,
+        group: str,
+        epoch: int | None,
+        name: str | None,
+        position: StartPosition,
+        gate: Gate | None = None,
     ) -> EventReceiver:
         """A reader of a consumer group. Raises if another one is in its way; closes those that it displaces.
 
         Its position may prove to be wrong: then it is told so as a receiver that was opened, as the service does it.
         """
-        receiver = EventReceiver(context, self, group, epoch, name)
+        receiver = EventReceiver(context, self, group, epoch, name, gate)
         key = group.lower()
         ownership = self._groups.get(key)
         if ownership is None:
@@ -245,8 +252,9 @@ class Partition:
 
         def answer(events: list[Event]) -> None:
             receiver.is_reading = False
-            # Credit may have been taken back while the question was under way.
-            given = events[: max(0, receiver.credit)]
+            # Credit may have been taken back while the question was under way, or the connection be congested: then the
+            # events are read again, and need not be held until they can be sent.
+            given = events[: max(0, receiver.credit)] if receiver.can_take() else []
             if receiver.is_open and given:
                 self._give(receiver, given)
             if receiver.is_open:
@@ -299,6 +307,8 @@ class Partition:
     def _give(self, receiver: EventReceiver, events: list[Event]) -> None:
         receiver.credit -= len(events)
         receiver.unsent_count += len(events)
+        if receiver.gate is not None:
+            receiver.gate.owed_bytes += size_of(events)
         receiver.next_sequence_number = events[-1].sequence_number + 1
         self.hub.namespace.effects.event_deliveries.append(EventDelivery(receiver, events))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tandem.engine.consumer import Gate
 from tandem.engine.hubs.event import Event
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ class EventReceiver:
         "context",
         "credit",
         "epoch",
+        "gate",
         "group",
         "is_draining",
         "is_open",
@@ -31,7 +33,15 @@ class EventReceiver:
         "unsent_count",
     )
 
-    def __init__(self, context: object, partition: Partition, group: str, epoch: int | None, name: str | None) -> None:
+    def __init__(
+        self,
+        context: object,
+        partition: Partition,
+        group: str,
+        epoch: int | None,
+        name: str | None,
+        gate: Gate | None,
+    ) -> None:
         # What stands behind it, which the events are given to.
         self.context = context
         self.partition = partition
@@ -44,6 +54,7 @@ class EventReceiver:
         self.is_open = True
         # Its connection is congested: nothing more until it has caught up.
         self.is_paused = False
+        self.gate = gate
         # Where it begins is known.
         self.is_placed = False
         # A question to the store is under way.
@@ -53,7 +64,11 @@ class EventReceiver:
 
     @property
     def wants_events(self) -> bool:
-        return self.is_open and self.is_placed and not self.is_paused and not self.is_reading and self.credit > 0
+        return self.is_open and self.is_placed and not self.is_reading and self.credit > 0 and self.can_take()
+
+    def can_take(self) -> bool:
+        """Whether its connection takes events now."""
+        return not self.is_paused and (self.gate is None or self.gate.can_pass())
 
 
 class EventDelivery:

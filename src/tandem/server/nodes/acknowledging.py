@@ -12,6 +12,7 @@ from tandem.auth import Right
 from tandem.engine.metering import Tally
 from tandem.engine.namespace import Namespace
 from tandem.errors import ProtocolError
+from tandem.limits import MESSAGE_OVERHEAD_BYTES
 from tandem.server.faults.faults import Verdict
 from tandem.server.nodes.link_meter import LinkMeter
 
@@ -37,15 +38,17 @@ class Acknowledging:
         # Deliveries that a client may send ahead of our acknowledgements; topped up at half.
         self._credit = credit
         self._accepted: list[IncomingDelivery] = []
-        # How many messages are in them: a batch is one delivery.
+        # How many messages are in them: a batch is one delivery. And the bytes of those that came settled, which the
+        # connection does not count.
         self._accepted_messages = 0
+        self._accepted_settled_bytes = 0
         # Taken, and not acknowledged yet.
         self._in_flight = 0
         self.meter = LinkMeter(peer, entity, entity_kind)
         self._sends = self.meter.tally(SEND)
-        # Of the acknowledgements under way, oldest first: when what they are for came, what it is counted as, and how
-        # many messages it has.
-        self._expected: deque[tuple[int, Tally, int]] = deque()
+        # Of the acknowledgements under way, oldest first: when what they are for came, what it is counted as, how many
+        # messages it has, and what is held for it.
+        self._expected: deque[tuple[int, Tally, int, int]] = deque()
         # A delivery that a fault delayed, while it is taken.
         self._resumed: IncomingDelivery | None = None
 
@@ -86,11 +89,10 @@ class Acknowledging:
             self._resumed = None
 
     def acknowledge_later(self, delivery: IncomingDelivery, message_count: int) -> None:
-        """A delivery with so many messages was taken."""
+        """A delivery with so many messages was taken. One that came settled needs no answer, and is in memory until it
+        is on disk like any other."""
         if delivery.is_settled:
-            self._loads.add(self._entity, message_count, len(delivery.payload))
-            self.top_up()
-            return
+            self._accepted_settled_bytes += len(delivery.payload)
         accepted = self._accepted
         if not accepted:
             self.peer.dirty.append(self)
@@ -101,21 +103,22 @@ class Acknowledging:
         """All that was taken in this turn is acknowledged together, when it is on disk."""
         accepted, self._accepted = self._accepted, []
         message_count, self._accepted_messages = self._accepted_messages, 0
-        self._acknowledge(accepted, self._sends, message_count)
+        settled_bytes, self._accepted_settled_bytes = self._accepted_settled_bytes, 0
+        self._acknowledge(accepted, self._sends, message_count, settled_bytes)
 
     def acknowledge_alone(self, delivery: IncomingDelivery, tally: Tally, message_count: int) -> None:
         """The same for one that is not acknowledged with the others of its turn, or is no send."""
-        if delivery.is_settled:
-            self._loads.add(self._entity, message_count, len(delivery.payload))
-            self.top_up()
-            return
-        self._acknowledge([delivery], tally, message_count)
+        self._acknowledge([delivery], tally, message_count, len(delivery.payload) if delivery.is_settled else 0)
 
-    def _acknowledge(self, deliveries: list[IncomingDelivery], tally: Tally, message_count: int) -> None:
+    def _acknowledge(
+        self, deliveries: list[IncomingDelivery], tally: Tally, message_count: int, settled_bytes: int
+    ) -> None:
+        held_bytes = settled_bytes + message_count * MESSAGE_OVERHEAD_BYTES
+        self.peer.endpoint.connection.hold(held_bytes)
         self._in_flight += len(deliveries)
         # The messages of a turn are mostly alike: the last one stands for all.
         self._loads.add(self._entity, message_count, len(deliveries) * len(deliveries[-1].payload))
-        self._expected.append((self._namespace.now_ms, tally, message_count))
+        self._expected.append((self._namespace.now_ms, tally, message_count, held_bytes))
         self._namespace.effects.replies.append((self, deliveries))
 
     def release(self, answer: object) -> None:
@@ -124,7 +127,8 @@ class Acknowledging:
         for delivery in deliveries:
             settle(delivery)
         self._in_flight -= len(deliveries)
-        came_at_ms, tally, message_count = self._expected.popleft()
+        came_at_ms, tally, message_count, held_bytes = self._expected.popleft()
+        self.peer.endpoint.connection.release(held_bytes)
         tally.add_latency(self._namespace.now_ms - came_at_ms, message_count)
         self.top_up()
         self.peer.endpoint.flush_soon()

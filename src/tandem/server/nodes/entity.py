@@ -45,7 +45,13 @@ from tandem.errors import (
     Scope,
     SessionLockLost,
 )
-from tandem.limits import MAX_PROPERTIES_TO_MODIFY_BYTES, SESSION_CLOSE_GRACE_MS, SESSION_WAIT_MS
+from tandem.limits import (
+    DECODED_BYTES_PER_BYTE,
+    MAX_PROPERTIES_TO_MODIFY_BYTES,
+    MESSAGE_OVERHEAD_BYTES,
+    SESSION_CLOSE_GRACE_MS,
+    SESSION_WAIT_MS,
+)
 from tandem.server.faults.faults import Faults, Verdict
 from tandem.server.nodes.acknowledging import Acknowledging
 from tandem.server.nodes.link_meter import LinkMeter
@@ -222,7 +228,6 @@ class Egress:
         self.link = link
         self.address = address
         self._subqueue = subqueue
-        self._attach = event.attach
         self.meter = LinkMeter(peer, subqueue.path, subqueue.queue.description.kind)
         self._receives = self.meter.tally("receive")
         # Runs when the lock of its session has expired.
@@ -234,7 +239,7 @@ class Egress:
         source = event.attach.source
         filters = source.filter if source is not None else None
         if filters is None or _SESSION_FILTER not in filters:
-            self.consumer = subqueue.open_consumer(self, deletes)
+            self.consumer = subqueue.open_consumer(self, deletes, peer.gate)
             link.accept()
             return
         # What the client wrote as filter is answered in the same form.
@@ -244,7 +249,7 @@ class Egress:
             raise ArgumentError(f"{_SESSION_FILTER} must be a string or null, got {wanted!r:.80}", Scope.LINK)
         wait_ms = _number_property(event, _TIMEOUT, SESSION_WAIT_MS)
         session_id = None if wanted is None else str(wanted)
-        self.consumer = subqueue.accept_session(self, deletes, session_id, min(wait_ms, SESSION_WAIT_MS))
+        self.consumer = subqueue.accept_session(self, deletes, session_id, min(wait_ms, SESSION_WAIT_MS), peer.gate)
 
     @property
     def now_ms(self) -> int:
@@ -317,6 +322,8 @@ class Egress:
         except ProtocolError as error:
             for delivery in event.deliveries:
                 self._refuse(delivery, error, operation)
+        if self.peer.gate.has_missed:
+            self.peer.regulate()
         if not settled:
             return
         tally = self.meter.tally(operation)
@@ -352,7 +359,7 @@ class Egress:
             try:
                 settle = self._settlement(state.outcome)
                 transaction = self._subqueue.namespace.transactions.find(state.txn_id, self.peer)
-                transaction.settle(lock, partial(settle, lock))
+                transaction.settle(lock, partial(settle, lock), held_bytes_of_outcome(state.outcome))
             except ProtocolError as error:
                 self._fail_transaction(state, error)
                 self._refuse(delivery, error, _operation_of(state.outcome))
@@ -369,15 +376,11 @@ class Egress:
         self.link.settle(delivery, Rejected(self.peer.tracker.sign(error, self._subqueue.path)))
         self.meter.refused(operation, error)
 
-    def pause(self) -> None:
-        self.consumer.is_paused = True
-
     def resume(self) -> None:
+        """The connection takes more again."""
         consumer = self.consumer
-        if consumer.is_paused:
-            consumer.is_paused = False
-            if consumer.outlet is not None:
-                consumer.outlet.wake(consumer)
+        if consumer.outlet is not None and consumer.is_open:
+            consumer.outlet.wake(consumer)
 
     def close(self) -> None:
         self._stop_asking()
@@ -388,6 +391,9 @@ class Egress:
     # --- to the client --------------------------------------------------------------------------------------
 
     def deliver(self, locks: list[Lock]) -> None:
+        if not self._is_late:
+            for lock in locks:
+                self.peer.gate.owed_bytes -= lock.message.size_bytes + MESSAGE_OVERHEAD_BYTES
         faults = self.peer.services.faults
         if faults is not None and self._is_stalled(faults, partial(self._deliver_late, locks)):
             # They use up credit only when they are sent.
@@ -405,10 +411,8 @@ class Egress:
         if link.credit <= 0:
             # It got all that it asked for; what it asks for next is another receive.
             self._stop_asking()
-        endpoint = self.peer.endpoint
-        endpoint.flush_soon()
-        if endpoint.is_congested:
-            self.consumer.is_paused = True
+        self.peer.endpoint.flush_soon()
+        self.peer.regulate()
 
     def _is_stalled(self, faults: Faults, again: Callable[[], None]) -> bool:
         if self._is_late:
@@ -431,6 +435,8 @@ class Egress:
     _is_late = False
 
     def hand_out(self, message: HandedOut) -> None:
+        if not self._is_late:
+            self.peer.gate.owed_bytes -= message.message.size_bytes + MESSAGE_OVERHEAD_BYTES
         faults = self.peer.services.faults
         if faults is not None and self._is_stalled(faults, partial(self._hand_out_late, message)):
             return
@@ -444,10 +450,8 @@ class Egress:
             if link.credit <= 0:
                 self._stop_asking()
             self._finish_drain()
-            endpoint = self.peer.endpoint
-            endpoint.flush_soon()
-            if endpoint.is_congested:
-                consumer.is_paused = True
+            self.peer.endpoint.flush_soon()
+        self.peer.regulate()
 
     def _count(self, message: BrokeredMessage) -> None:
         """A message was received: how large it was, and how long it had waited."""
@@ -523,6 +527,13 @@ class Egress:
         reply.properties = {Symbol(_LOCKED_UNTIL): _TICKS_OF_1970 + session.locked_until_ms * 10_000}
         link.accept(reply)
         self.on_credit()
+
+
+def held_bytes_of_outcome(outcome: DeliveryState | None) -> int:
+    """Return what an outcome holds in memory while its transaction is open."""
+    if isinstance(outcome, Modified | Rejected):
+        return len(outcome.encoded()) * DECODED_BYTES_PER_BYTE
+    return 0
 
 
 def _operation_of(state: DeliveryState | None) -> str:

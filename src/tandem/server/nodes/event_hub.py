@@ -11,7 +11,7 @@ from tandem.amqp.sections import NO_ENTRIES, Entries
 from tandem.amqp.types import Described, Int, Short, Symbol, Timestamp, UInt, ULong
 from tandem.auth import Right
 from tandem.engine.hubs.description import DEFAULT_CONSUMER_GROUP, OPERATIONS_HUB
-from tandem.engine.hubs.event import offset_of
+from tandem.engine.hubs.event import offset_of, size_of
 from tandem.engine.hubs.hub import EventHub
 from tandem.engine.hubs.partition import Partition
 from tandem.engine.hubs.position import START, StartPosition, parse_selector
@@ -165,7 +165,7 @@ class EventEgress:
         name = (event.attach.properties or {}).get(_RECEIVER_NAME)
         position = _position(event)
         receiver_name = str(name)[:64] if isinstance(name, str) else None
-        self._receiver = partition.open_receiver(self, group, epoch, receiver_name, position)
+        self._receiver = partition.open_receiver(self, group, epoch, receiver_name, position, peer.gate)
         reply = link.attach_reply()
         reply.snd_settle_mode = _SETTLED
         link.accept(reply)
@@ -195,12 +195,9 @@ class EventEgress:
             self._partition.grant(self._receiver, 0, False)
         return is_starved
 
-    def pause(self) -> None:
-        self._receiver.is_paused = True
-
     def resume(self) -> None:
-        if self._receiver.is_paused:
-            self._partition.wake(self._receiver)
+        """The connection takes more again."""
+        self._partition.wake(self._receiver)
 
     def close(self) -> None:
         self._partition.close_receiver(self._receiver)
@@ -208,6 +205,8 @@ class EventEgress:
     # --- to the client --------------------------------------------------------------------------------------
 
     def deliver_events(self, delivery: EventDelivery) -> None:
+        if not self._is_late:
+            self.peer.gate.owed_bytes -= size_of(delivery.events)
         faults = self.peer.services.faults
         if faults is not None and not self._is_late:
             again = partial(self.peer.turn, partial(self._deliver_late, delivery))
@@ -227,8 +226,6 @@ class EventEgress:
                     receives.add(event.size_bytes)
                 waited_ms = self._partition.hub.namespace.now_ms - events[-1].enqueued_at_ms
                 receives.add_latency(waited_ms, len(events))
-                if self.peer.endpoint.is_congested:
-                    receiver.is_paused = True
         if delivery.is_drained and link.is_draining:
             link.drained()
         error = delivery.error
@@ -237,6 +234,7 @@ class EventEgress:
             link.detach(self.peer.tracker.sign(error, self.address.path))
             self.peer.forget(link)
         self.peer.endpoint.flush_soon()
+        self.peer.regulate()
 
     def _deliver_late(self, delivery: EventDelivery) -> None:
         self._is_late = True

@@ -26,6 +26,7 @@ from tandem.amqp import (
     Rejected,
     TransactionalState,
 )
+from tandem.amqp.encode import encode
 from tandem.amqp.message import MessageId, Properties, encode_message, without_body
 from tandem.amqp.types import LONG_TYPE, STRING_TYPE, TIMESTAMP_TYPE, Array, Int, Symbol, Timestamp
 from tandem.auth import Right
@@ -47,11 +48,20 @@ from tandem.errors import (
     SessionLockLost,
     SessionNotFound,
 )
-from tandem.limits import MAX_RULES_PER_SUBSCRIPTION
+from tandem.limits import (
+    DECODED_BYTES_PER_BYTE,
+    MAX_MANAGEMENT_REQUEST_BYTES,
+    MAX_PEEK_BYTES,
+    MAX_PERFORMATIVE_BYTES,
+    MAX_RECEIVE_BYTES,
+    MAX_RULES_PER_SUBSCRIPTION,
+    MESSAGE_OVERHEAD_BYTES,
+)
 from tandem.server.admission import Admission
 from tandem.server.faults.faults import Verdict
 from tandem.server.nodes.entity import Egress, checked_properties
 from tandem.server.nodes.link_meter import LinkMeter, outcome_of
+from tandem.server.nodes.request_gate import Room
 from tandem.server.nodes.responses import find_response_link
 from tandem.server.nodes.rules import read_rule, rule_description
 
@@ -87,13 +97,15 @@ class _Request:
         "metered_as",
         "properties",
         "reply_to",
+        "room",
         "sizes",
         "state",
         "tracking_id",
         "transaction",
     )
 
-    def __init__(self, link: ManagementLink, message: Message, state: TransactionalState | None) -> None:
+    def __init__(self, link: ManagementLink, message: Message, state: TransactionalState | None, room: Room) -> None:
+        self.room = room
         properties = message.properties or Properties()
         self.link = link
         self.message_id: MessageId | None = properties.message_id
@@ -138,6 +150,7 @@ class _Request:
     def answer(self, answer: Answer) -> None:
         self._count(answer)
         if self.is_mute:
+            self.room.leave()
             return
         properties: dict[str, object]
         body: Body = {}
@@ -228,18 +241,28 @@ class ManagementLink:
         self.link = link
         self.subqueue = subqueue
         self.meter = LinkMeter(peer, subqueue.path, subqueue.queue.description.kind)
-        link.accept()
+        reply = link.attach_reply()
+        message_bytes = subqueue.queue.max_message_size_bytes + MAX_PERFORMATIVE_BYTES
+        reply.max_message_size = max(MAX_MANAGEMENT_REQUEST_BYTES, message_bytes)
+        link.accept(reply)
         link.grant(_CREDIT)
 
     def on_delivery(self, delivery: IncomingDelivery) -> None:
         link = self.link
         if link.credit < _CREDIT // 2:
             link.grant(_CREDIT)
+        requests = self.peer.requests
+        room = Room(requests, len(delivery.payload) + MESSAGE_OVERHEAD_BYTES)
+        requests.submit(partial(self._start, delivery, room))
+
+    def _start(self, delivery: IncomingDelivery, room: Room) -> None:
+        link = self.link
         state = delivery.state if isinstance(delivery.state, TransactionalState) else None
         try:
-            request = _Request(self, Message(delivery.payload), state)
+            request = _Request(self, Message(delivery.payload), state, room)
         except DecodeError as error:
             link.settle(delivery, Rejected(AmqpError.of(error)))
+            room.leave()
             return
         link.settle(delivery, ACCEPTED if state is None else TransactionalState(state.txn_id, ACCEPTED))
         self._answer(request, partial(self._perform, request))
@@ -268,6 +291,7 @@ class ManagementLink:
             again = partial(self._answer, request, partial(self._operate, request, part, operation))
             met = peer.meet(right, queue.name, again)
             if met is not None and met.verdict is not Verdict.MUTED:
+                request.room.leave()
                 return
             request.is_mute = met is not None
         self._operate(request, part, operation)
@@ -296,17 +320,26 @@ class ManagementLink:
                 )
             request.transaction = transaction
         operation(self, request)
+        # It was read, and may be large.
+        request.body = {}
 
     def respond(self, request: _Request, properties: dict[str, object], body: Body) -> None:
         response = find_response_link(self.peer.response_links, self.address.resource, request.reply_to, self.link)
-        if response is not None:
-            response.send(
-                encode_message(
-                    properties=Properties(correlation_id=request.message_id),
-                    application_properties=properties,
-                    value=body,
-                )
-            )
+        if response is None:
+            request.room.leave()
+            return
+        response.send(
+            encode_message(
+                properties=Properties(correlation_id=request.message_id),
+                application_properties=properties,
+                value=body,
+            ),
+            request.room,
+        )
+
+    def expected_bytes(self, count: int) -> int:
+        """Return how large an answer with so many messages is at most."""
+        return max(1, count) * (self.subqueue.queue.max_message_size_bytes + MESSAGE_OVERHEAD_BYTES)
 
     def close(self) -> None:
         """Answers under way find no link, and that is all."""
@@ -339,12 +372,18 @@ def _update_disposition(link: ManagementLink, request: _Request) -> None:
     locks = list(dict.fromkeys([subqueue.find_lock(token) for token in tokens]))
     settle = _settlement(request, subqueue, status)
     if request.transaction is not None:
-        request.transaction.settle_all(locks, settle)
+        request.transaction.settle_all(locks, settle, _held_bytes(request))
         request.answer((200, {}))
         return
     for lock in locks:
         settle(lock)
     subqueue.namespace.effects.reply(request, None)
+
+
+def _held_bytes(request: _Request) -> int:
+    """Return what a settlement holds in memory while its transaction is open: what it sets on the messages."""
+    fields = ("properties-to-modify", "deadletter-reason", "deadletter-description")
+    return DECODED_BYTES_PER_BYTE * sum([len(encode(request.body[name])) for name in fields if name in request.body])
 
 
 def _settlement(request: _Request, subqueue: SubQueue, status: str) -> Callable[[Lock], None]:
@@ -376,13 +415,10 @@ def _peek(link: ManagementLink, request: _Request) -> None:
         return 200, {"messages": [{"message": payload} for payload in payloads]}
 
     omits_body = request.body.get("omit-message-body") is True
+    count = request.number("message-count", 1)
     request.convert = convert
-    link.subqueue.peek(
-        request.number("from-sequence-number", 0),
-        request.number("message-count", 1),
-        request.optional_text("session-id"),
-        request,
-    )
+    request.room.reserve(min(MAX_PEEK_BYTES, link.expected_bytes(count)))
+    link.subqueue.peek(request.number("from-sequence-number", 0), count, request.optional_text("session-id"), request)
 
 
 def _receive_by_sequence_number(link: ManagementLink, request: _Request) -> None:
@@ -398,9 +434,9 @@ def _receive_by_sequence_number(link: ManagementLink, request: _Request) -> None
 
     request.convert = convert
     deletes = request.number("receiver-settle-mode", 1) == 0
-    link.subqueue.receive_deferred(
-        request.numbers("sequence-numbers"), deletes, request.optional_text("session-id"), request
-    )
+    numbers = request.numbers("sequence-numbers")
+    request.room.reserve(min(MAX_RECEIVE_BYTES, link.expected_bytes(len(numbers))))
+    link.subqueue.receive_deferred(numbers, deletes, request.optional_text("session-id"), request)
 
 
 def _schedule(link: ManagementLink, request: _Request) -> None:
@@ -413,6 +449,9 @@ def _schedule(link: ManagementLink, request: _Request) -> None:
         if not isinstance(payload, bytes):
             raise ArgumentError(f"messages must hold maps with a binary 'message', got {item!r:.80}")
         drafts += queue.read(payload, 0)
+    # Each of them has room: so must all of them together.
+    queue.check_room(sum([draft.message.size_bytes for draft in drafts]))
+    request.room.hold(len(drafts) * MESSAGE_OVERHEAD_BYTES)
     if request.transaction is not None:
         # The numbers are answered now, and the messages exist with the discharge.
         request.transaction.send(queue, drafts, link.peer.cross_entity.via(link.link.session, queue))
@@ -497,6 +536,7 @@ def _get_session_state(link: ManagementLink, request: _Request) -> None:
     sessions = _sessions(link)
     session_id = _held_session_id(link, request)
     request.convert = lambda answer: (200, {"session-state": cast("tuple[bytes | None]", answer)[0]})
+    request.room.reserve(link.expected_bytes(1))
     if request.transaction is not None:
         request.transaction.get_session_state(sessions, session_id, request)
     else:

@@ -13,6 +13,8 @@ from tandem.amqp import LinkAttached, SenderLink
 from tandem.amqp.link import Link
 from tandem.amqp.terminus import Target
 from tandem.errors import ResourceLimitExceeded
+from tandem.limits import MAX_WAITING_RESPONSE_BYTES
+from tandem.server.nodes.request_gate import Room
 
 if TYPE_CHECKING:
     from tandem.server.peer import Peer
@@ -37,28 +39,50 @@ class ResponseLink:
         self.node = node
         target = event.attach.target
         self.target_address = target.address if isinstance(target, Target) else None
-        self._waiting: deque[bytes] = deque()
+        self._waiting: deque[tuple[bytes, Room | None]] = deque()
         link.accept()
 
-    def send(self, payload: bytes) -> None:
-        if len(self._waiting) >= MAX_WAITING_RESPONSES:
+    def send(self, payload: bytes, room: Room | None = None) -> None:
+        """Send an answer, or keep it until there is credit. Its request leaves its room with it."""
+        if len(self._waiting) >= MAX_WAITING_RESPONSES or self._is_too_much(len(payload)):
             self.link.detach(
-                ResourceLimitExceeded(f"{MAX_WAITING_RESPONSES} responses wait for credit on '{self.link.name:.80}'")
+                ResourceLimitExceeded(
+                    f"{len(self._waiting)} responses wait for credit on '{self.link.name:.80}', as many as are kept"
+                )
             )
+            if room is not None:
+                room.leave()
             return
-        self._waiting.append(payload)
+        self._waiting.append((payload, room))
+        self.peer.waiting_response_bytes += len(payload)
         self.on_credit()
+
+    def _is_too_much(self, size_bytes: int) -> bool:
+        """Whether the connection has too many bytes waiting with this one. One answer alone is never too much."""
+        waiting_bytes = self.peer.waiting_response_bytes
+        return waiting_bytes > 0 and waiting_bytes + size_bytes > MAX_WAITING_RESPONSE_BYTES
+
+    def _take(self) -> tuple[bytes, Room | None]:
+        payload, room = self._waiting.popleft()
+        self.peer.waiting_response_bytes -= len(payload)
+        return payload, room
 
     def on_credit(self) -> None:
         link = self.link
         while self._waiting and link.credit > 0 and link.is_attached:
-            link.send(self._waiting.popleft(), is_settled=True)
+            payload, room = self._take()
+            link.send(payload, is_settled=True)
+            if room is not None:
+                room.leave()
         if link.is_draining and link.credit > 0:
             link.drained()
         self.peer.endpoint.flush_soon()
 
     def close(self) -> None:
-        self._waiting.clear()
+        while self._waiting:
+            _, room = self._take()
+            if room is not None:
+                room.leave()
 
 
 def find_response_link(
