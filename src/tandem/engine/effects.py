@@ -178,7 +178,10 @@ class PutSetting(Change):
 
 
 class StreamChange:
-    """How one batch changes the counts of a stream. The store adds the messages that came in and were no duplicates."""
+    """How one batch changes the counts of a stream. Filled by `StreamCounts` only.
+
+    Messages that came in are counted as if none of them were a duplicate; the store takes back those that are.
+    """
 
     __slots__ = ("accessed_at_ms", "active", "deferred", "next_sequence_number", "scheduled", "sessions", "size_bytes")
 
@@ -244,7 +247,6 @@ class Effects:
     __slots__ = (
         "admissions",
         "appended",
-        "appended_bytes",
         "bodies",
         "changes",
         "deliveries",
@@ -263,13 +265,12 @@ class Effects:
 
     def __init__(self) -> None:
         self.appended: list[BrokeredMessage] = []
-        self.appended_bytes = 0
         # Questions to duplicate detection that are not tied to one message, and what is shared between messages.
         self.admissions: list[Admission] = []
         self.bodies: dict[int, SharedBody] = {}
         # Shared bodies of removed messages, and how many of their copies went.
         self.released: dict[int, int] = {}
-        # Numbers of topics, and the bytes published to each.
+        # Numbers of topics, and the sizes of the shared bodies that wait for the store to count them.
         self.published: list[tuple[int, int]] = []
         self.changes: list[Change] = []
         self.removed: list[int] = []

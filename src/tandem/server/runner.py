@@ -330,6 +330,8 @@ class Runner:
         self._store.committed()
         for effects in batch:
             namespace.committed(effects, duplicates)
+        # Not before: nobody is answered who could find one half of the commit published and the other not.
+        for effects in batch:
             for asker, answer in effects.replies:
                 cast("Asker", asker).release(answer)
             for message in effects.handed_out:
