@@ -470,10 +470,6 @@ class Namespace:
             raise NotFound(f"The messaging entity '{address.path}' could not be found.")
         return queue.subqueue(address.sub_queue)
 
-    @property
-    def message_count(self) -> int:
-        return sum([subqueue.active_count for queue in self._by_number.values() for subqueue in queue.subqueues()])
-
 
 def _row(message: BrokeredMessage) -> int:
     return message.row
