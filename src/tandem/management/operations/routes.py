@@ -79,6 +79,7 @@ def add_operations(app: web.Application, gate: Gate) -> None:
         FaultHandlers(gate),
         HealthHandlers(gate),
         NamespaceHandlers(gate),
+        CountHandlers(gate),
         OpenApiHandlers(all_operations),
     )
     _serve(app, handlers)

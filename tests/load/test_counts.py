@@ -1,0 +1,20 @@
+"""Counts add up while messages move. The long form is `python -m tests.load.counts`."""
+
+from __future__ import annotations
+
+from tandem.testing import Broker
+from tests.load.counts import CountTest
+
+READS = 600
+
+# Kinds of moves that are all made in a short run, whatever the machine.
+MOVES = {"abandon", "dead-letter", "defer", "expire", "resubmit", "roll back", "schedule", "send to relay"}
+
+
+async def test_every_read_counts_each_message_once_while_messages_move(broker: Broker) -> None:
+    test = CountTest(broker, messages=40, reads=READS)
+    await test.run()
+    assert test.wrong == []
+    assert sum(test.read_counts.values()) >= READS
+    assert {"GET /counts, with topics", "GET /queues", "Atom feed of queues"} <= test.read_counts.keys()
+    assert [kind for kind in MOVES if not test.moves.get(kind)] == []
