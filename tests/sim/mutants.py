@@ -50,11 +50,11 @@ class Mutant(NamedTuple):
 
 MUTANTS: Final = (
     # --- settling and locks
-    Mutant("delivery count does not rise", SubQueue, "_failed", "message.delivery_count += 1", "pass"),
+    Mutant("delivery count does not rise", SubQueue, "fail", "message.delivery_count += 1", "pass"),
     Mutant(
         "one delivery too many",
         SubQueue,
-        "_failed",
+        "fail",
         "message.delivery_count >= limit",
         "message.delivery_count > limit",
     ),

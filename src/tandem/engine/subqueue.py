@@ -15,14 +15,7 @@ from tandem.engine.enlistment import require_scheduled
 from tandem.engine.lock_table import Lock
 from tandem.engine.message import ACTIVE, DEFERRED, NEVER_MS, SCHEDULED, SEQUENCE_MASK, BrokeredMessage, row_of
 from tandem.engine.outlet import Outlet
-from tandem.engine.queries import (
-    DueQuery,
-    EnqueuedBeforeQuery,
-    ExpiredQuery,
-    MessagesQuery,
-    NextTimesQuery,
-    RowsQuery,
-)
+from tandem.engine.queries import DueQuery, EnqueuedBeforeQuery, ExpiredQuery, MessagesQuery, NextTimesQuery, RowsQuery
 from tandem.engine.session_key import session_key
 from tandem.engine.sessions import Sessions
 from tandem.engine.stream_counts import StreamCounts
@@ -291,9 +284,10 @@ class SubQueue:
     def abandon(self, lock: Lock, properties: dict[str, object] | None = None) -> None:
         """The message could not be processed: somebody may try again, unless it was tried too often."""
         self.check(lock)
-        self._failed(lock, properties)
+        self.fail(lock, properties)
 
-    def _failed(self, lock: Lock, properties: dict[str, object] | None) -> None:
+    def fail(self, lock: Lock, properties: dict[str, object] | None = None) -> None:
+        """Count a delivery that was in vain: the message was abandoned, or its lock or its session's has expired."""
         message = lock.message
         lock.outlet.locks.drop(lock)
         if not self.is_dead_letter:
@@ -540,7 +534,7 @@ class SubQueue:
         if not self.is_dead_letter and not self.queue.on_time(now_ms):
             return
         for lock in self.outlet.locks.take_expired(now_ms):
-            self._failed(lock, None)
+            self.fail(lock)
         if self.sessions is not None:
             self.sessions.on_time(now_ms)
             self.wake_at(self.sessions.next_deadline_ms())
@@ -553,10 +547,6 @@ class SubQueue:
             self.wake_at(self._next_due_ms)
         if not self._is_expiring:
             self.wake_at(self._next_expiry_ms)
-
-    def fail(self, lock: Lock) -> None:
-        """The lock, or that of its session, has expired."""
-        self._failed(lock, None)
 
     def _ask_next_times(self) -> None:
         def answer(due_ms: int, expiry_ms: int) -> None:
