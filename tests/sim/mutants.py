@@ -119,7 +119,7 @@ MUTANTS: Final = (
         "self.add_committed_bytes(-message.held_bytes)",
         "self.size_bytes -= message.held_bytes\n        self._entity_size.commit(-message.held_bytes)",
     ),
-    Mutant("room never freed", StreamCounts, "leave", "self._entity_size.decide(-message.held_bytes)", "pass"),
+    Mutant("room never freed", StreamCounts, "leave", "self._entity_size.decide(by_bytes)", "pass"),
     Mutant(
         "counts published before their commit",
         Runner,

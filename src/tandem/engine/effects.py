@@ -195,8 +195,8 @@ class StreamChange:
         # Active messages by session id as it was sent. The store adds up the spellings of one session.
         self.sessions: dict[str, int] = {}
 
-    def add(self, message: BrokeredMessage, count: int) -> None:
-        """A message of this state came (1) or went (-1)."""
+    def add(self, message: BrokeredMessage, count: int) -> int:
+        """Count a message of this state that came (1) or went (-1). Return by how many bytes the stream changes."""
         if message.state == ACTIVE:
             self.active += count
             session_id = message.session_id
@@ -207,7 +207,9 @@ class StreamChange:
         else:
             self.scheduled += count
         # No product: the compiled form multiplies negative numbers by way of objects, as slowly as all the rest.
-        self.size_bytes += message.held_bytes if count > 0 else -message.held_bytes
+        by_bytes = message.held_bytes if count > 0 else -message.held_bytes
+        self.size_bytes += by_bytes
+        return by_bytes
 
 
 class NoticeKind(enum.Enum):

@@ -106,13 +106,13 @@ class StreamCounts:
 
     def enter(self, message: BrokeredMessage) -> None:
         """Count a message that comes to this line: a new one, or one from another line."""
-        self._namespace.effects.stream_change(self._stream).add(message, 1)
-        self._entity_size.decide(message.held_bytes)
+        by_bytes = self._namespace.effects.stream_change(self._stream).add(message, 1)
+        self._entity_size.decide(by_bytes)
 
     def leave(self, message: BrokeredMessage) -> None:
         """Count a message that is removed, or that goes to another line."""
-        self._namespace.effects.stream_change(self._stream).add(message, -1)
-        self._entity_size.decide(-message.held_bytes)
+        by_bytes = self._namespace.effects.stream_change(self._stream).add(message, -1)
+        self._entity_size.decide(by_bytes)
 
     def change_state(self, message: BrokeredMessage, state: int) -> None:
         """Give a message that stays in this line another state."""
