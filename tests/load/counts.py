@@ -47,10 +47,14 @@ _ATOM_TITLE: Final = re.compile(r"<title[^>]*>([^<]*)</title>")
 class CountTest:
     """A broker, two circulations, and readers."""
 
-    def __init__(self, broker: Broker, *, messages: int, reads: int, seed: int = 1) -> None:
+    def __init__(
+        self, broker: Broker, *, messages: int, reads: int, seed: int = 1, kinds: frozenset[str] = frozenset()
+    ) -> None:
+        """It is over after so many reads, and after a move of each of these kinds."""
         self._broker = broker
         self._messages = messages
         self._reads = reads
+        self._kinds = kinds
         # The lists of queues can only add up what stays within queues.
         self._queues = Circulation(broker, "queues", has_topic=False, seed=seed)
         self._topics = Circulation(broker, "topics", has_topic=True, seed=seed + 1)
@@ -96,7 +100,8 @@ class CountTest:
 
     @property
     def _is_read_enough(self) -> bool:
-        return sum(self.read_counts.values()) >= self._reads
+        is_moved = all(self.moves.get(kind) for kind in self._kinds)
+        return is_moved and sum(self.read_counts.values()) >= self._reads
 
     def _judge(self, surface: str, circulation: Circulation, counts: dict[str, int]) -> None:
         """Compare the sum of these counts by entity with the number of messages."""
