@@ -48,7 +48,9 @@ async def test_a_topic_is_created_shown_updated_and_deleted(api: Api) -> None:
     assert created.status == 201
     assert created.value == {
         **TopicDescription("prices", requires_duplicate_detection=True).to_fields(),
-        **dict.fromkeys(("subscription_count", "scheduled_message_count", "size_in_bytes"), 0),
+        **dict.fromkeys(
+            ("subscription_count", "scheduled_message_count", "transfer_dead_letter_message_count", "size_in_bytes"), 0
+        ),
         **{field: created.value[field] for field in TIMES},
     }
     assert await api.ask("GET", "/$api/v1/topics/PRICES") == (200, created.value)

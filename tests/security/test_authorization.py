@@ -119,6 +119,7 @@ HTTP: Final[dict[str, str]] = {
     "DELETE /$api/v1/jobs/none": "manage",
     "GET /$api/v1/namespace": "listen send manage",
     "PATCH /$api/v1/namespace": "manage",
+    "GET /$api/v1/counts": "listen send manage",
     # Who may manage the namespace may let it fail.
     "GET /$api/v1/diagnosis": "manage",
     "GET /$api/v1/faults": "manage",

@@ -12,6 +12,7 @@ from tandem.engine.subqueue import SubQueue
 from tandem.engine.transactions import Transaction
 from tandem.errors import OperationTimeout, ProtocolError, SessionCannotBeLocked, SessionLockLost
 from tests.sim.ledger import Entry, Hold, Violation
+from tests.sim.published_counts import judge_counts
 
 if TYPE_CHECKING:
     from tests.sim.arrivals import SendIntent
@@ -49,6 +50,8 @@ class Ask:
         """The runner lets the answer go."""
         if not 0 <= self.position <= self._world.ledger.committed_position:
             raise Violation("nothing is acknowledged before it is on disk", self.name)
+        # Whoever is answered may ask for the counts at once.
+        judge_counts(self._world)
         if self._on_released is not None:
             self._on_released(answer)
 

@@ -92,13 +92,16 @@ def _inspect_counts(world: World) -> None:
     totals = world.ledger.totals()
     on_disk = {record.stream: record for record in world.disk.recorded().streams}
     for queue in _entities(world):
-        if queue.pending_bytes:
-            raise Violation("counts are exact", f"{queue.name} has {queue.pending_bytes} bytes pending at rest")
+        size = queue.size
+        if size.decided_bytes != size.committed_bytes:
+            raise Violation(
+                "counts are exact",
+                f"{queue.name} has {size.decided_bytes} bytes at rest, on disk {size.committed_bytes}",
+            )
         for subqueue in queue.subqueues():
             expected = totals.pop(subqueue.stream)
-            actual = Totals(
-                subqueue.active_count, subqueue.deferred_count, subqueue.scheduled_count, subqueue.size_bytes
-            )
+            counts = subqueue.counts
+            actual = Totals(counts.active, counts.deferred, counts.scheduled, counts.size_bytes)
             if actual != expected:
                 raise Violation("counts are exact", f"{subqueue.path} says {actual} instead of {expected}")
             record = on_disk.pop(subqueue.stream, None)

@@ -16,6 +16,8 @@ from tandem.engine.description import QueueDescription
 from tandem.engine.message import ACTIVE, DEFERRED, NEVER_MS, SCHEDULED, SEQUENCE_BITS
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic_description import TopicDescription
+from tests.sim.published_counts import PublishedCounts
+from tests.sim.violation import Violation
 from tests.sim.vocabulary import Content, SimRule
 
 if TYPE_CHECKING:
@@ -35,15 +37,6 @@ HOPS: Final = 4
 _SENT_BITS: Final = 48
 
 DuplicateKey = tuple[int, str, int]
-
-
-class Violation(BaseException):
-    """A promise of the broker was broken. Not an Exception: the broker survives those."""
-
-    def __init__(self, invariant: str, details: str) -> None:
-        super().__init__(f"{invariant}: {details}")
-        self.invariant = invariant
-        self.details = details
 
 
 class Body:
@@ -261,6 +254,8 @@ class Ledger:
         self.position = 0
         self.written_position = 0
         self.committed_position = 0
+        # Where the messages are that are on disk.
+        self.published = PublishedCounts()
         self._awaiting: deque[tuple[int, int, int, Entry]] = deque()
         self._available: dict[object, list[tuple[int, int]]] = {}
 
@@ -302,9 +297,14 @@ class Ledger:
     def commit(self) -> None:
         """Everything up to the last write is on disk."""
         position = self.written_position
+        touched: dict[Entry, None] = {}
         for _ in range(position - self.committed_position):
-            self._log.popleft()
+            change = self._log.popleft()
+            if len(change) == 2:
+                touched[change[0]] = None
         self.committed_position = position
+        if touched:
+            self._publish(touched)
         awaiting = self._awaiting
         while awaiting and awaiting[0][0] <= position:
             _, stream, seq, entry = awaiting.popleft()
@@ -314,6 +314,16 @@ class Ledger:
                     book.tail = seq
             if entry.stream == stream and entry.seq == seq:
                 self.make_available(entry)
+
+    def _publish(self, touched: Iterable[Entry]) -> None:
+        """Note where these messages are on disk: where they were before whatever is decided and not written yet."""
+        later: dict[Entry, Saved] = {}
+        for change in reversed(self._log):
+            if len(change) == 2:
+                later[change[0]] = change[1]
+        for entry in touched:
+            saved = later.get(entry)
+            self.published.commit(entry, (entry.stream, entry.state) if saved is None else (saved[0], saved[2]))
 
     def crash(self, is_committed: bool) -> None:
         """The process is gone. What was not on disk never happened, and no lock is left."""

@@ -25,6 +25,7 @@ from tandem.engine.namespace import Namespace
 from tandem.engine.outlet import Outlet
 from tandem.engine.queue import Queue
 from tandem.engine.sessions import Sessions
+from tandem.engine.stream_counts import EntitySize, StreamCounts
 from tandem.engine.subqueue import SubQueue
 from tandem.engine.subscription import Subscription
 from tandem.engine.topic import Topic
@@ -49,31 +50,23 @@ class Mutant(NamedTuple):
 
 MUTANTS: Final = (
     # --- settling and locks
-    Mutant("delivery count does not rise", SubQueue, "_failed", "message.delivery_count += 1", "pass"),
+    Mutant("delivery count does not rise", SubQueue, "fail", "message.delivery_count += 1", "pass"),
     Mutant(
         "one delivery too many",
         SubQueue,
-        "_failed",
+        "fail",
         "message.delivery_count >= limit",
         "message.delivery_count > limit",
     ),
     Mutant("expired lock is honoured", SubQueue, "check", "lock.locked_until_ms <= self.namespace.now_ms", "False"),
     Mutant("completed, not removed", SubQueue, "complete", "self.remove(lock.message)", "pass"),
-    Mutant("removed, not counted", SubQueue, "remove", "self.count(message, -1)", "pass"),
-    Mutant(
-        "removed, not counted on disk",
-        SubQueue,
-        "remove",
-        "effects.stream_change(self.stream).add(message, -1)",
-        "pass",
-    ),
+    Mutant("removed, not counted", SubQueue, "remove", "self.counts.leave(message)", "pass"),
     Mutant(
         "given back twice",
         SubQueue,
-        "_give_back",
-        "lock.outlet.head.add_out_of_order(message)\n            self.namespace",
-        "lock.outlet.head.add(message)\n            lock.outlet.head._ready.append(message)\n"
-        "            self.namespace",
+        "put_in_line",
+        "self.outlet.head.add_out_of_order(message)",
+        "self.outlet.head.add(message)\n            self.outlet.head._ready.append(message)",
     ),
     Mutant("not given back", SubQueue, "_give_back", "if message.state != ACTIVE:", "if True:"),
     Mutant("released is failed", SubQueue, "release", "self._give_back(lock)", "self._give_back_failed(lock)"),
@@ -106,7 +99,7 @@ MUTANTS: Final = (
     # --- time
     Mutant("scheduled too early", SubQueue, "_activate", "self.namespace.now_ms,", "self.namespace.now_ms + 1_000,"),
     Mutant("schedule lost at restart", SubQueue, "restore", "if active or scheduled:", "if False:"),
-    Mutant("deferred forgotten at restart", SubQueue, "restore", "self.deferred_count = deferred", "pass"),
+    Mutant("deferred forgotten at restart", StreamCounts, "restore", "self.deferred = deferred", "pass"),
     Mutant("expired unseen", SubQueue, "_expired", "self.expire(message)", "pass"),
     Mutant("time to live of the queue ignored", Queue, "_limit_time_to_live", "default_ms < limit_ms", "False"),
     # --- sending
@@ -117,7 +110,46 @@ MUTANTS: Final = (
         "duplicates forgotten too early", Queue, "on_time", "now_ms - self.description", "now_ms - 0 * self.description"
     ),
     Mutant("ids never forgotten", Queue, "on_time", "self.main.wake_at(self.forget_at_ms)", "pass"),
-    Mutant("size of what is pending", Namespace, "committed", "queue.pending_bytes -= message.size_bytes", "pass"),
+    # --- counts
+    Mutant("duplicate counted", Namespace, "committed", "subqueue.counts.refuse(message)", "pass"),
+    Mutant(
+        "room of a duplicate never freed",
+        StreamCounts,
+        "refuse",
+        "self.add_committed_bytes(-message.held_bytes)",
+        "self.size_bytes -= message.held_bytes\n        self._entity_size.commit(-message.held_bytes)",
+    ),
+    Mutant("room never freed", StreamCounts, "leave", "self._entity_size.decide(by_bytes)", "pass"),
+    Mutant(
+        "counts published before their commit",
+        Runner,
+        "_write_decided",
+        "self._duplicates.update(written.duplicates)",
+        "self._duplicates.update(written.duplicates)\n"
+        "            early = Effects()\n            early.streams, effects.streams = effects.streams, {}\n"
+        "            self.namespace.committed(early, ())",
+    ),
+    Mutant(
+        "what leaves is published before what enters",
+        Runner,
+        "_release_batch",
+        "namespace.committed(effects, duplicates)",
+        "late = Effects()\n"
+        "            for stream, change in list(effects.streams.items()):\n"
+        "                if change.active + change.deferred + change.scheduled > 0:\n"
+        "                    late.streams[stream] = effects.streams.pop(stream)\n"
+        "            namespace.committed(effects, duplicates)\n"
+        "            self._loop.call_soon(lambda late=late: namespace.committed(late, ()))",
+    ),
+    Mutant(
+        "answered before all is published",
+        Runner,
+        "_release_batch",
+        "namespace.committed(effects, duplicates)",
+        "for asker, answer in effects.replies:\n                asker.release(answer)\n"
+        "            effects.replies = []\n            namespace.committed(effects, duplicates)",
+    ),
+    Mutant("deferred, still counted as active", StreamCounts, "change_state", "change.add(message, -1)", "pass"),
     # --- sessions
     Mutant("session given twice", Sessions, "accept", "elif session_key(session_id) in self._accepted:", "elif False:"),
     Mutant("session lock never ends", Sessions, "on_time", "one.locked_until_ms <= now_ms", "False"),
@@ -195,10 +227,8 @@ MUTANTS: Final = (
         "message.held_bytes if count > 0 else -message.held_bytes",
         "message.size_bytes if count > 0 else -message.size_bytes",
     ),
-    Mutant("topic without its subscriptions", SubQueue, "grow", "topic.subscription_bytes += by_bytes", "pass"),
-    Mutant(
-        "session state not part of its topic", Sessions, "put_state", "subqueue.grow(by)", "subqueue.size_bytes += by"
-    ),
+    Mutant("topic without its subscriptions", EntitySize, "commit", "self._topic.committed_bytes += by_bytes", "pass"),
+    Mutant("session state not counted", Sessions, "put_state", "subqueue.counts.resize(by)", "pass"),
     Mutant("time that an action set ignored", Queue, "adopt", "schedule(message, due_at_ms)", "pass"),
     Mutant("shared by one that left", Queue, "_write", "message.body_number = 0", "pass"),
     Mutant("left and not released", Queue, "_write", "effects.release(body_number)", "pass"),
@@ -206,7 +236,7 @@ MUTANTS: Final = (
         "size of what was published",
         Namespace,
         "committed",
-        "topic.pending_bytes -= size_bytes",
+        "topic.size.decide(-size_bytes)",
         "pass",
     ),
     Mutant(

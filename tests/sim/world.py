@@ -28,6 +28,7 @@ from tests.sim.ledger import Book, Ledger, Violation
 from tests.sim.loop import SimClock, SimLoop
 from tests.sim.managing import create_queue, drop_connection, forget
 from tests.sim.profile import Profile
+from tests.sim.published_counts import judge_counts
 from tests.sim.topics import create_subscription, create_topic
 
 __all__ = ["World"]
@@ -170,7 +171,7 @@ class World:
         self.turn(commands)
         if random() >= self.profile.patience:
             self.loop.run_ready()
-            self.auditor.audit()
+            self.observe()
         if self.loop.work is not None and self._commit_at_ms <= self.now_ms:
             self._finish_commit()
         if self.has_failed() or random() < self.profile.crash_share:
@@ -191,14 +192,19 @@ class World:
         self.runner.begin()
         if self.namespace.next_deadline_ms() <= self.now_ms and self.random.random() > self.profile.lateness:
             self.namespace.tick()
-            self.auditor.audit()
+            self.observe()
         for command in commands:
             command(self)
-            self.auditor.audit()
+            self.observe()
             self.auditor.expect_nothing_more()
         self.runner.finish()
-        self.auditor.audit()
+        self.observe()
         self._look_at_commit()
+
+    def observe(self) -> None:
+        """Judge what was decided, and read the counts: the loop is between two callbacks, so that anybody could."""
+        self.auditor.audit()
+        judge_counts(self)
 
     def _look_at_commit(self) -> None:
         if self.loop.work is not None and not self._commit_at_ms:
@@ -208,7 +214,7 @@ class World:
     def _finish_commit(self) -> None:
         self._commit_at_ms = 0
         self.loop.finish_work()
-        self.auditor.audit()
+        self.observe()
         self._look_at_commit()
 
     def _advance(self) -> None:
@@ -230,7 +236,7 @@ class World:
             self._finish_commit()
         if random() >= self.profile.lateness:
             self.loop.run_due_timers()
-            self.auditor.audit()
+            self.observe()
         self._look_at_commit()
 
     def crash(self) -> None:
@@ -273,18 +279,18 @@ class World:
         """Let the broker finish whatever it has to do at the present time."""
         for _ in range(_MAX_TURNS_TO_REST):
             self.loop.run_due_timers()
-            self.auditor.audit()
+            self.observe()
             if self.namespace.next_deadline_ms() <= self.now_ms:
                 self.runner.begin()
                 self.namespace.tick()
-                self.auditor.audit()
+                self.observe()
                 self.runner.finish()
             self.loop.run_ready()
-            self.auditor.audit()
+            self.observe()
             if self.loop.work is not None:
                 self._commit_at_ms = 0
                 self.loop.finish_work()
-                self.auditor.audit()
+                self.observe()
             elif self.loop.is_idle and self.namespace.next_deadline_ms() > self.now_ms:
                 return
             if self._has_failed:

@@ -126,6 +126,7 @@ def published(
         if one.stored is None:
             one.stored = shared
         effects.appended.append(one)
+        effects.stream_change(one.stream).add(one, 1)
         counter = effects.stream_change(one.stream - one.stream % STREAMS_PER_QUEUE)
         counter.next_sequence_number = max(counter.next_sequence_number, one.sequence_number + 1)
     return effects
@@ -142,6 +143,7 @@ def sent(*messages: BrokeredMessage) -> Effects:
     effects = Effects()
     for one in messages:
         effects.appended.append(one)
+        effects.stream_change(one.stream).add(one, 1)
         counter = effects.stream_change(one.stream - one.stream % STREAMS_PER_QUEUE)
         counter.next_sequence_number = max(counter.next_sequence_number, one.sequence_number + 1)
         counter.accessed_at_ms = one.enqueued_time_ms

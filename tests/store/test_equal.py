@@ -93,6 +93,7 @@ class Clerk:
         elif draw.draw(st.booleans()):
             one.duplicate_keys = [(queue, draw.draw(st.sampled_from("xyz")), 60)]
         effects.appended.append(one)
+        effects.stream_change(one.stream).add(one, 1)
 
     def settle(self, effects: Effects, row: int, draw: st.DataObject) -> None:
         one = self.alive[row]

@@ -444,4 +444,5 @@ def test_nothing_is_pending_when_all_is_on_disk() -> None:
     desk.send(topic, payload("a", message_id="1"), payload("again", message_id="1"))
     desk.send(source, payload("b", message_id="2"))
     desk.advance(0)
-    assert [one.pending_bytes for one in (topic, source, *subscriptions)] == [0, 0, 0, 0]
+    sizes = [one.size for one in (topic, source, *subscriptions)]
+    assert [one.decided_bytes for one in sizes] == [one.committed_bytes for one in sizes]

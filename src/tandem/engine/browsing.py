@@ -86,15 +86,15 @@ def line_of(queue: Queue, state: MessageState) -> tuple[SubQueue, int]:
 
 
 def count_of(queue: Queue, state: MessageState) -> int:
-    """How many messages of a state there are."""
-    subqueue, number = line_of(queue, state)
-    if number == ACTIVE:
-        return subqueue.active_count
-    if number == DEFERRED:
-        return subqueue.deferred_count
-    if number == SCHEDULED:
-        return subqueue.scheduled_count
-    return subqueue.active_count + subqueue.deferred_count
+    """Return how many messages of a state were committed."""
+    counts = queue.message_counts
+    if state is MessageState.DEAD_LETTERED:
+        return counts.dead_letter
+    if state is MessageState.TRANSFER_DEAD_LETTERED:
+        return counts.transfer_dead_letter
+    if state is MessageState.DEFERRED:
+        return counts.deferred
+    return counts.scheduled if state is MessageState.SCHEDULED else counts.active
 
 
 def browse(queue: Queue, state: MessageState, after: int, limit: int, asker: object) -> None:

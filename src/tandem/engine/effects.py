@@ -178,7 +178,10 @@ class PutSetting(Change):
 
 
 class StreamChange:
-    """How one batch changes the counts of a stream. The store adds the messages that came in and were no duplicates."""
+    """How one batch changes the counts of a stream. Filled by `StreamCounts` only.
+
+    Messages that came in are counted as if none of them were a duplicate; the store takes back those that are.
+    """
 
     __slots__ = ("accessed_at_ms", "active", "deferred", "next_sequence_number", "scheduled", "sessions", "size_bytes")
 
@@ -192,8 +195,8 @@ class StreamChange:
         # Active messages by session id as it was sent. The store adds up the spellings of one session.
         self.sessions: dict[str, int] = {}
 
-    def add(self, message: BrokeredMessage, count: int) -> None:
-        """A message of this state came (1) or went (-1)."""
+    def add(self, message: BrokeredMessage, count: int) -> int:
+        """Count a message of this state that came (1) or went (-1). Return by how many bytes the stream changes."""
         if message.state == ACTIVE:
             self.active += count
             session_id = message.session_id
@@ -204,7 +207,9 @@ class StreamChange:
         else:
             self.scheduled += count
         # No product: the compiled form multiplies negative numbers by way of objects, as slowly as all the rest.
-        self.size_bytes += message.held_bytes if count > 0 else -message.held_bytes
+        by_bytes = message.held_bytes if count > 0 else -message.held_bytes
+        self.size_bytes += by_bytes
+        return by_bytes
 
 
 class NoticeKind(enum.Enum):
@@ -244,7 +249,6 @@ class Effects:
     __slots__ = (
         "admissions",
         "appended",
-        "appended_bytes",
         "bodies",
         "changes",
         "deliveries",
@@ -264,13 +268,12 @@ class Effects:
 
     def __init__(self) -> None:
         self.appended: list[BrokeredMessage] = []
-        self.appended_bytes = 0
         # Questions to duplicate detection that are not tied to one message, and what is shared between messages.
         self.admissions: list[Admission] = []
         self.bodies: dict[int, SharedBody] = {}
         # Shared bodies of removed messages, and how many of their copies went.
         self.released: dict[int, int] = {}
-        # Numbers of topics, and the bytes published to each.
+        # Numbers of topics, and the sizes of the shared bodies that wait for the store to count them.
         self.published: list[tuple[int, int]] = []
         self.changes: list[Change] = []
         self.removed: list[int] = []

@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from tandem.engine.browsing import SCANNED_ROWS, MessageState, line_of
-from tandem.engine.intake import message_id_of, session_id_of
+from tandem.engine.intake import message_id_of
 from tandem.engine.message import ACTIVE, SCHEDULED, BrokeredMessage
 from tandem.engine.portion import Mention, Portion
 from tandem.engine.queries import ScanQuery
+from tandem.engine.refusal import refusal_of
 from tandem.engine.rule import subject_of
 from tandem.errors import ArgumentOutOfRange, QuotaExceeded
 from tandem.rules import REMOVED, Changes, RuleEvaluationError, SqlFilter, apply_changes
@@ -89,7 +90,8 @@ class Relocation:
         if target is None or not source.is_free(message) or not self._is_selected(message):
             portion.skipped_count += 1
             return
-        reason = self._refusal(target, message)
+        moved = message.copy()
+        reason = self._refusal(target, moved)
         stored = message.stored
         assert stored is not None
         if (portion.done_count if reason is None else portion.failed_count) < MAX_MENTIONS:
@@ -101,7 +103,7 @@ class Relocation:
             return
         portion.done_count += 1
         if not self._is_dry_run:
-            self._move(source, message, target)
+            self._move(source, message, moved, target)
 
     def _destination(self, message: BrokeredMessage) -> Queue | None:
         if self._target is not None:
@@ -123,16 +125,10 @@ class Relocation:
             return False
 
     def _refusal(self, target: Queue, message: BrokeredMessage) -> str | None:
-        """Why the target cannot take the message."""
-        description = target.description
-        if target.is_dropped:
-            return f"The messaging entity '{target.name}' could not be found. It was deleted."
-        if not description.can_send:
-            return f"Messaging entity '{target.name}' is currently disabled."
-        stored = message.stored
-        assert stored is not None
-        if description.requires_session and session_id_of(stored.bare) is None:
-            return f"'{target.name}' requires sessions, and the message has no session id."
+        """Return why the target cannot take the message, or None if it can."""
+        refusal = refusal_of(target, target.name, message, needs_room=False)
+        if refusal is not None:
+            return refusal.description
         if target is self._queue and not target.namespace.is_disk_full:
             # It takes no more room than before.
             return None
@@ -146,8 +142,7 @@ class Relocation:
             return str(error)
         return None
 
-    def _move(self, source: SubQueue, message: BrokeredMessage, target: Queue) -> None:
-        moved = message.copy()
+    def _move(self, source: SubQueue, message: BrokeredMessage, moved: BrokeredMessage, target: Queue) -> None:
         stored = message.stored
         assert stored is not None
         if self._is_resubmission:
@@ -162,7 +157,6 @@ class Relocation:
             moved.enqueued_time_ms = target.namespace.now_ms
         moved.sequence_number = 0
         moved.hop_count = 0
-        moved.session_id = session_id_of(stored.bare)
         source.drop_from_head(message)
         source.remove(message)
         target.adopt(moved)

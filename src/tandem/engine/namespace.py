@@ -166,7 +166,15 @@ class Namespace:
         return effects
 
     def committed(self, effects: Effects, duplicates: Collection[int]) -> None:
-        """A batch is on disk. `duplicates` are the rows that were not written, having been there before."""
+        """Publish a batch that is on disk. `duplicates` are the rows that were not written, having been there before.
+
+        Counts first, of all lines that the batch is about, and in one step: a read finds a message that moves where it
+        was before, or where it is now.
+        """
+        for stream, change in effects.streams.items():
+            counted = self._by_number.get(stream >> 2)
+            if counted is not None:
+                counted.subqueues()[stream & 3].counts.publish(change)
         published = effects.appended
         if effects.moved:
             # In the order of their numbers: a queue takes younger messages only after older ones.
@@ -179,19 +187,18 @@ class Namespace:
                 if queue is None:
                     continue
                 self._to_pump[queue.main] = None
-            queue.pending_bytes -= message.size_bytes
             kind = message.stream & 3
             try:
-                if kind == 0:
-                    if not (duplicates and message.row in duplicates):
-                        queue.main.publish(message)
-                    continue
-                subqueue = queue.dead_letter_queue if kind == 1 else queue.transfer_dead_letter_queue
-                subqueue.pending.discard(message.sequence_number)
-                if not (duplicates and message.row in duplicates):
-                    subqueue.count(message, 1)
-                    subqueue.outlet.head.add_out_of_order(message)
-                    self._to_pump[subqueue] = None
+                if duplicates and message.row in duplicates:
+                    subqueue = queue.subqueues()[kind]
+                    subqueue.counts.refuse(message)
+                    subqueue.pending.discard(message.sequence_number)
+                elif kind == 0:
+                    queue.main.publish(message)
+                else:
+                    subqueue = queue.subqueues()[kind]
+                    subqueue.pending.discard(message.sequence_number)
+                    subqueue.put_in_line(message)
             except Exception as error:
                 self._contain(queue, error)
         if effects.events:
@@ -201,14 +208,14 @@ class Namespace:
         for topic_number, size_bytes in effects.published:
             topic = self._by_number.get(topic_number)
             if topic is not None:
-                topic.pending_bytes -= size_bytes
+                topic.size.decide(-size_bytes)
 
     def shared(self, changes: dict[int, int]) -> None:
         """By how much the shared bodies on disk, counted to these streams, have grown or shrunk."""
         for stream, by_bytes in changes.items():
             topic = self.queue_of_stream(stream)
             if topic is not None:
-                topic.main.size_bytes += by_bytes
+                topic.main.counts.add_committed_bytes(by_bytes)
 
     def take_body_number(self) -> int:
         number = self._next_body_number
@@ -253,9 +260,8 @@ class Namespace:
             self._by_number.pop(part.number, None)
         if isinstance(queue, Subscription):
             queue.forget_rules()
-            # What is left of the others; restoring adds that of this one.
-            others = [one for one in queue.parent.subscriptions.values() if one is not queue]
-            queue.parent.subscription_bytes = sum([sub.size_bytes for one in others for sub in one.subqueues()])
+            # Restoring adds what is on disk then.
+            queue.size.detach()
         return [part.number for part in parts]
 
     def _make(self, number: int, description: QueueDescription, created_at_ms: int) -> Queue:
@@ -398,7 +404,7 @@ class Namespace:
         if isinstance(queue, Subscription):
             queue.forget_rules()
             del queue.parent.subscriptions[queue.subscription_description.subscription_name.lower()]
-            queue.parent.subscription_bytes -= sum([subqueue.size_bytes for subqueue in queue.subqueues()])
+            queue.size.detach()
         else:
             del self._by_path[queue.name.lower()]
         del self._by_number[queue.number]
@@ -489,6 +495,10 @@ class Namespace:
     def queue_of_stream(self, stream: int) -> Queue | None:
         return self._by_number.get(stream // STREAMS_PER_QUEUE)
 
+    def subqueue_of_stream(self, stream: int) -> SubQueue:
+        """Return the line of an entity that exists."""
+        return self._by_number[stream // STREAMS_PER_QUEUE].subqueues()[stream % STREAMS_PER_QUEUE]
+
     def get(self, path: str) -> Queue:
         queue = self.find_any(path)
         if queue is None:
@@ -502,10 +512,6 @@ class Namespace:
         if queue is None:
             raise NotFound(f"The messaging entity '{address.path}' could not be found.")
         return queue.subqueue(address.sub_queue)
-
-    @property
-    def message_count(self) -> int:
-        return sum([subqueue.active_count for queue in self._by_number.values() for subqueue in queue.subqueues()])
 
 
 def _row(message: BrokeredMessage) -> int:

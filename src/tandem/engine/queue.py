@@ -22,10 +22,11 @@ from tandem.engine.intake import (
     read_transfer,
     schedule,
     scheduled_time_of,
-    session_id_of,
 )
 from tandem.engine.message import ACTIVE, NEVER_MS, SCHEDULED, SEQUENCE_BITS, SEQUENCE_MASK, BrokeredMessage
+from tandem.engine.refusal import refusal_of
 from tandem.engine.session_key import session_key
+from tandem.engine.stream_counts import EntitySize, MessageCounts
 from tandem.engine.subqueue import SubQueue
 from tandem.errors import DecodeError, EntityDisabled, MessageSizeExceeded, QuotaExceeded, Scope
 from tandem.limits import MAX_HOPS, MAX_PAGE_MESSAGES, PARTITION_COUNT
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from tandem.engine.namespace import Namespace
     from tandem.engine.topic import Topic
 
-__all__ = ["NO_SESSION", "STREAMS_PER_QUEUE", "Queue"]
+__all__ = ["STREAMS_PER_QUEUE", "Queue"]
 
 # The queue, its dead-letter queue and its transfer dead-letter queue; the fourth is spare.
 STREAMS_PER_QUEUE: Final = 4
@@ -49,10 +50,6 @@ _TOO_MANY_HOPS: Final = {
         "The maximum number of allowed hops when forwarding between queues has been exceeded. "
         f"This value is set to {MAX_HOPS}."
     ),
-}
-NO_SESSION: Final = {
-    "DeadLetterReason": "Session ID is null",
-    "DeadLetterErrorDescription": "Session enabled entity doesn't allow a message whose session identifier is null.",
 }
 
 
@@ -72,14 +69,21 @@ class Queue:
         "namespace",
         "next_sequence_number",
         "number",
-        "pending_bytes",
         "ping_count",
+        "size",
         "topic",
         "transfer_dead_letter_queue",
         "updated_at_ms",
     )
 
-    def __init__(self, namespace: Namespace, number: int, description: QueueDescription, created_at_ms: int) -> None:
+    def __init__(
+        self,
+        namespace: Namespace,
+        number: int,
+        description: QueueDescription,
+        created_at_ms: int,
+        topic: Topic | None = None,
+    ) -> None:
         self.namespace = namespace
         self.number = number
         self.description = description
@@ -87,12 +91,11 @@ class Queue:
         self.updated_at_ms = created_at_ms
         self.accessed_at_ms = created_at_ms
         self.next_sequence_number = 1
-        # Sent, and not on disk yet.
-        self.pending_bytes = 0
         self.ping_count = 0
         self.is_dropped = False
         # Whose subscription this is.
-        self.topic: Topic | None = None
+        self.topic = topic
+        self.size: EntitySize = EntitySize(None if topic is None else topic.size)
         self.forget_at_ms = NEVER_MS
         self._next_partition = 0
         stream = number * STREAMS_PER_QUEUE
@@ -112,8 +115,14 @@ class Queue:
 
     @property
     def size_bytes(self) -> int:
-        dead_bytes = self.dead_letter_queue.size_bytes + self.transfer_dead_letter_queue.size_bytes
-        return self.main.size_bytes + dead_bytes + self.pending_bytes
+        """The bytes of the last commit, as they are reported; of a topic, with those of its subscriptions."""
+        return self.size.committed_bytes
+
+    @property
+    def message_counts(self) -> MessageCounts:
+        """The messages of the last commit, as they are reported."""
+        main, dead_letters, transfer_dead_letters = self.subqueues()
+        return MessageCounts(main.counts, dead_letters.counts, transfer_dead_letters.counts)
 
     @property
     def noun(self) -> str:
@@ -166,11 +175,15 @@ class Queue:
         self.check_room(size_bytes)
         return drafts
 
+    def has_room(self, size_bytes: int) -> bool:
+        """Return whether the entity may hold so many bytes more, with all that is decided so far."""
+        return self.size.decided_bytes + size_bytes <= self.description.max_size_bytes
+
     def check_room(self, size_bytes: int) -> None:
-        if self.size_bytes + size_bytes > self.description.max_size_bytes:
+        if not self.has_room(size_bytes):
             raise QuotaExceeded(
                 f"The maximum entity size has been reached or exceeded for {self.noun}: '{self.name}'. Size of entity "
-                f"in bytes: {self.size_bytes}, max entity size in bytes: {self.description.max_size_bytes}."
+                f"in bytes: {self.size.decided_bytes}, max entity size in bytes: {self.description.max_size_bytes}."
             )
         if self.namespace.is_disk_full:
             raise QuotaExceeded(
@@ -218,11 +231,11 @@ class Queue:
     def _transfer(self, message: BrokeredMessage, destination: str) -> None:
         """Send by way of this queue: what cannot arrive ends in the transfer dead-letter queue."""
         target = self.namespace.find(destination)
-        reason = _why_not(target, destination, message)
+        refusal = refusal_of(target, destination, message)
         number = self.take_number()
-        if target is None or reason is not None:
+        if target is None or refusal is not None:
             message.sequence_number = number
-            self._bury(self.transfer_dead_letter_queue, message, -1, reason)
+            self._bury(self.transfer_dead_letter_queue, message, -1, None if refusal is None else refusal.properties)
             return
         message.enqueue_sequence_number = number
         target.adopt(message)
@@ -260,9 +273,9 @@ class Queue:
             self.place_dead(message, row, {**(properties or {}), **_TOO_MANY_HOPS})
             return
         target = self.namespace.find(forward_to)
-        reason = _why_not(target, forward_to, message)
-        if target is None or reason is not None:
-            self.place_dead(message, row, {**(properties or {}), **(reason or {})})
+        refusal = refusal_of(target, forward_to, message)
+        if target is None or refusal is not None:
+            self.place_dead(message, row, {**(properties or {}), **(refusal.properties if refusal else {})})
             return
         message.hop_count += 1
         number = self.take_number()
@@ -346,7 +359,6 @@ class Queue:
         self, subqueue: SubQueue, message: BrokeredMessage, row: int, properties: dict[str, object] | None
     ) -> None:
         effects = self.namespace.effects
-        change = effects.stream_change(subqueue.stream)
         if row >= 0:
             message.stored = None
             body_number = message.body_number
@@ -356,10 +368,9 @@ class Queue:
                 effects.release(body_number)
             else:
                 body_number = 0
-            change.add(message, 1)
+            subqueue.counts.enter(message)
             subqueue.record_move(row, message, properties, body_number)
             effects.moved.append(message)
-            subqueue.queue.pending_bytes += message.size_bytes
             return
         stored = message.stored
         if properties and stored is not None:
@@ -367,8 +378,7 @@ class Queue:
             with contextlib.suppress(DecodeError):
                 message.stored = stored.modified(properties)
         effects.appended.append(message)
-        effects.appended_bytes += message.size_bytes
-        subqueue.queue.pending_bytes += message.size_bytes
+        subqueue.counts.enter(message)
 
     def take_number(self) -> int:
         number = self.next_sequence_number
@@ -399,7 +409,8 @@ class Queue:
         forward_to = self.description.forward_dead_lettered_messages_to
         if forward_to is not None:
             target = self.namespace.find(forward_to)
-            if target is not None and message.hop_count < MAX_HOPS and _why_not(target, forward_to, message) is None:
+            can_go = message.hop_count < MAX_HOPS and refusal_of(target, forward_to, message) is None
+            if target is not None and can_go:
                 message.hop_count += 1
                 message.dead_letter_source = self.description.dead_letter_source
                 message.enqueue_sequence_number = message.enqueue_sequence_number or message.sequence_number
@@ -409,8 +420,9 @@ class Queue:
                 target.place(message, row, properties)
                 return
         _make_dead(self.dead_letter_queue, message)
+        self.dead_letter_queue.counts.enter(message)
         self.dead_letter_queue.record_move(row, message, properties)
-        self.dead_letter_queue.receive_dead_letter(message)
+        self.dead_letter_queue.put_in_line(message)
 
     def forward_backlog(self) -> None:
         """Messages that were here before forwarding was switched on go the way of all others."""
@@ -519,26 +531,3 @@ def _make_dead(graveyard: SubQueue, message: BrokeredMessage) -> None:
     message.session_id = None
     message.expires_at_ms = NEVER_MS
     message.set_state(ACTIVE)
-
-
-def _why_not(target: Queue | None, name: str, message: BrokeredMessage) -> dict[str, object] | None:
-    """Why a message cannot be forwarded to a queue, as the properties of a dead letter."""
-    if target is None:
-        return {
-            "DeadLetterReason": "ForwardingFailed",
-            "DeadLetterErrorDescription": f"The messaging entity '{name}' could not be found.",
-        }
-    if not target.description.can_send:
-        return {
-            "DeadLetterReason": "ForwardingFailed",
-            "DeadLetterErrorDescription": f"Messaging entity '{name}' is currently disabled.",
-        }
-    if target.description.requires_session and message.session_id is None:
-        if message.stored is not None:
-            message.session_id = session_id_of(message.stored.bare)
-        if message.session_id is None:
-            return dict(NO_SESSION)
-    if target.size_bytes + message.size_bytes > target.description.max_size_bytes:
-        what = f"The maximum entity size has been reached or exceeded for {target.noun}: '{name}'."
-        return {"DeadLetterReason": "ForwardingFailed", "DeadLetterErrorDescription": what}
-    return None

@@ -139,6 +139,15 @@ class Sessions:
         elif self._waiters:
             self._give(self._waiters.popleft().consumer, session_id)
 
+    def put_in_line(self, message: BrokeredMessage) -> None:
+        """Offer a message that is older than others of its session, or of a session that somebody waits for."""
+        session = self.find(message.session_id)
+        if session is None:
+            self.publish(message)
+        else:
+            session.outlet.head.add_out_of_order(message)
+            self._to_pump[session.key] = None
+
     def pump(self) -> None:
         """Every session that something has become available in."""
         keys = list(self._to_pump)
@@ -147,9 +156,6 @@ class Sessions:
             session = self._accepted.get(key)
             if session is not None:
                 session.outlet.pump()
-
-    def pump_soon(self, session: Session) -> None:
-        self._to_pump[session.key] = None
 
     # --- holding --------------------------------------------------------------------------------------------
 
@@ -239,9 +245,8 @@ class Sessions:
         """Replace the old state, which is the one on disk."""
         subqueue = self._subqueue
         by = len(state or b"") - len(old or b"")
+        subqueue.counts.resize(by)
         effects = subqueue.namespace.effects
-        effects.stream_change(subqueue.stream).size_bytes += by
-        subqueue.grow(by)
         effects.changes.append(SetSessionState(subqueue.stream, session_id, state, subqueue.namespace.now_ms))
 
     def list_sessions(self, updated_after_ms: int | None, skip: int, top: int, asker: object) -> None:

@@ -1,7 +1,7 @@
 """One line of messages: the queue itself, its dead-letter queue, or its transfer dead-letter queue.
 
-Counts are those of messages that are on disk or, for changes of the last moments, will be with the next commit. A
-message that was sent becomes available, and is counted, when its commit is on disk.
+A message that was sent becomes available when its commit is on disk. Counts are those of the last commit, too
+(`stream_counts`).
 """
 
 from __future__ import annotations
@@ -10,21 +10,15 @@ from typing import TYPE_CHECKING, Final
 
 from tandem.addresses import SubQueue as SubQueueKind
 from tandem.engine.consumer import Consumer, Gate
-from tandem.engine.effects import Move, Notice, NoticeKind, SetState, StreamChange
+from tandem.engine.effects import Move, Notice, NoticeKind, SetState
 from tandem.engine.enlistment import require_scheduled
 from tandem.engine.lock_table import Lock
 from tandem.engine.message import ACTIVE, DEFERRED, NEVER_MS, SCHEDULED, SEQUENCE_MASK, BrokeredMessage, row_of
 from tandem.engine.outlet import Outlet
-from tandem.engine.queries import (
-    DueQuery,
-    EnqueuedBeforeQuery,
-    ExpiredQuery,
-    MessagesQuery,
-    NextTimesQuery,
-    RowsQuery,
-)
+from tandem.engine.queries import DueQuery, EnqueuedBeforeQuery, ExpiredQuery, MessagesQuery, NextTimesQuery, RowsQuery
 from tandem.engine.session_key import session_key
 from tandem.engine.sessions import Sessions
+from tandem.engine.stream_counts import StreamCounts
 from tandem.engine.visibility import is_delayed
 from tandem.errors import (
     ArgumentOutOfRange,
@@ -69,18 +63,15 @@ class SubQueue:
         "_next_expiry_ms",
         "_outlet",
         "_timer_ms",
-        "active_count",
         "attended_at_ms",
         "consumers",
-        "deferred_count",
+        "counts",
         "kind",
         "namespace",
         "path",
         "pending",
         "queue",
-        "scheduled_count",
         "sessions",
-        "size_bytes",
         "stream",
         "tail",
     )
@@ -91,10 +82,7 @@ class SubQueue:
         self.kind = kind
         self.stream = stream
         self.path = path
-        self.active_count = 0
-        self.deferred_count = 0
-        self.scheduled_count = 0
-        self.size_bytes = 0
+        self.counts = StreamCounts(queue.namespace, stream, queue.size)
         # The highest sequence number that is on disk. Dead letters keep theirs, and need no commit to be seen: they
         # were on disk before.
         self.tail = 0 if kind is SubQueueKind.NONE else SEQUENCE_MASK
@@ -140,36 +128,23 @@ class SubQueue:
 
     def restore(self, active: int, deferred: int, scheduled: int, size_bytes: int, tail: int) -> None:
         """What was on disk when the broker started."""
-        self.active_count = active
-        self.deferred_count = deferred
-        self.scheduled_count = scheduled
-        self.size_bytes = size_bytes
-        if self.queue.topic is not None:
-            self.queue.topic.subscription_bytes += size_bytes
+        self.counts.restore(active, deferred, scheduled, size_bytes)
         if not self.is_dead_letter:
             self.tail = tail
         if active or scheduled:
             self._ask_next_times()
 
-    def count(self, message: BrokeredMessage, by: int) -> None:
-        """A message of this state came (1) or went (-1)."""
-        if message.state == ACTIVE:
-            self.active_count += by
-        elif message.state == DEFERRED:
-            self.deferred_count += by
-        else:
-            self.scheduled_count += by
-        self.grow(message.held_bytes if by > 0 else -message.held_bytes)
+    @property
+    def active_count(self) -> int:
+        return self.counts.active
 
-    def grow(self, by_bytes: int) -> None:
-        """What a subscription holds for itself is part of the size of its topic."""
-        self.size_bytes += by_bytes
-        topic = self.queue.topic
-        if topic is not None:
-            topic.subscription_bytes += by_bytes
+    @property
+    def deferred_count(self) -> int:
+        return self.counts.deferred
 
-    def _change(self) -> StreamChange:
-        return self.namespace.effects.stream_change(self.stream)
+    @property
+    def scheduled_count(self) -> int:
+        return self.counts.scheduled
 
     # --- messages coming ------------------------------------------------------------------------------------
 
@@ -184,8 +159,7 @@ class SubQueue:
             self.wake_at(message.expires_at_ms)
 
     def publish(self, message: BrokeredMessage) -> None:
-        """A message is on disk now. Who pumps is the caller's care."""
-        self.count(message, 1)
+        """Make a message available whose commit is on disk. The caller must pump."""
         self.expect(message)
         self.tail = max(self.tail, message.sequence_number)
         if message.state != ACTIVE:
@@ -195,11 +169,12 @@ class SubQueue:
         else:
             self.outlet.head.add(message)
 
-    def receive_dead_letter(self, message: BrokeredMessage) -> None:
-        """A message of the queue becomes one of this dead-letter queue, at once."""
-        self.count(message, 1)
-        self._change().add(message, 1)
-        self.outlet.head.add_out_of_order(message)
+    def put_in_line(self, message: BrokeredMessage) -> None:
+        """Offer an active message that may be older than those at the head: it came back, or from another line."""
+        if self.sessions is not None:
+            self.sessions.put_in_line(message)
+        else:
+            self.outlet.head.add_out_of_order(message)
         self.namespace.pump_soon(self)
 
     def pump(self) -> None:
@@ -316,17 +291,17 @@ class SubQueue:
     def remove(self, message: BrokeredMessage) -> None:
         effects = self.namespace.effects
         effects.removed.append(message.row)
-        effects.stream_change(self.stream).add(message, -1)
-        self.count(message, -1)
+        self.counts.leave(message)
         if message.body_number:
             effects.release(message.body_number)
 
     def abandon(self, lock: Lock, properties: dict[str, object] | None = None) -> None:
         """The message could not be processed: somebody may try again, unless it was tried too often."""
         self.check(lock)
-        self._failed(lock, properties)
+        self.fail(lock, properties)
 
-    def _failed(self, lock: Lock, properties: dict[str, object] | None) -> None:
+    def fail(self, lock: Lock, properties: dict[str, object] | None = None) -> None:
+        """Count a delivery that was in vain: the message was abandoned, or its lock or its session's has expired."""
         message = lock.message
         lock.outlet.locks.drop(lock)
         if not self.is_dead_letter:
@@ -356,13 +331,9 @@ class SubQueue:
             self.expire(message)
             return
         session = lock.outlet.session
-        if session is None:
-            lock.outlet.head.add_out_of_order(message)
-            self.namespace.pump_soon(self)
-        elif session.is_held and self.sessions is not None:
-            lock.outlet.head.add_out_of_order(message)
-            self.sessions.pump_soon(session)
-            self.namespace.pump_soon(self)
+        # A session that nobody holds is read from disk when it is accepted again.
+        if session is None or session.is_held:
+            self.put_in_line(message)
 
     def defer(self, lock: Lock, properties: dict[str, object] | None = None) -> None:
         """The message is put aside: from now on it is received by its sequence number only."""
@@ -371,12 +342,7 @@ class SubQueue:
         lock.outlet.locks.drop(lock)
         # It was delivered, and not completed: that counts, though it is no failure.
         message.delivery_count += 1
-        change = self._change()
-        change.add(message, -1)
-        self.count(message, -1)
-        message.set_state(DEFERRED)
-        change.add(message, 1)
-        self.count(message, 1)
+        self.counts.change_state(message, DEFERRED)
         self.namespace.effects.changes.append(SetState(message.row, DEFERRED, message.delivery_count, properties))
 
     def dead_letter(
@@ -585,7 +551,7 @@ class SubQueue:
         if not self.is_dead_letter and not self.queue.on_time(now_ms):
             return
         for lock in self.outlet.locks.take_expired(now_ms):
-            self._failed(lock, None)
+            self.fail(lock)
         if self.sessions is not None:
             self.sessions.on_time(now_ms)
             self.wake_at(self.sessions.next_deadline_ms())
@@ -598,10 +564,6 @@ class SubQueue:
             self.wake_at(self._next_due_ms)
         if not self._is_expiring:
             self.wake_at(self._next_expiry_ms)
-
-    def fail(self, lock: Lock) -> None:
-        """The lock, or that of its session, has expired."""
-        self._failed(lock, None)
 
     def _ask_next_times(self) -> None:
         def answer(due_ms: int, expiry_ms: int) -> None:
@@ -632,9 +594,7 @@ class SubQueue:
             return
         has_delays = self.namespace.visibility is not None
         for message in messages:
-            self._change().add(message, -1)
-            self.count(message, -1)
-            row = message.row
+            row = self.move_out(message)
             has_waited = has_delays and is_delayed(message)
             if not has_waited:
                 message.enqueued_time_ms = self.namespace.now_ms
@@ -688,8 +648,7 @@ class SubQueue:
 
     def move_out(self, message: BrokeredMessage) -> int:
         """The message leaves for another stream. Returns the row it had."""
-        self._change().add(message, -1)
-        self.count(message, -1)
+        self.counts.leave(message)
         return row_of(self.stream, message.sequence_number)
 
     def record_move(

@@ -35,8 +35,7 @@ class Subscription(Queue):
         description: SubscriptionDescription,
         created_at_ms: int,
     ) -> None:
-        super().__init__(namespace, number, description, created_at_ms)
-        self.topic = topic
+        super().__init__(namespace, number, description, created_at_ms, topic)
         # By name in lower case.
         self.rules: dict[str, Rule] = {}
 

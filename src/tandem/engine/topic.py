@@ -18,7 +18,8 @@ from tandem.amqp.types import Timestamp
 from tandem.engine.description import QueueDescription
 from tandem.engine.intake import usable_session_id
 from tandem.engine.message import SCHEDULED, Admission, BrokeredMessage, SharedBody
-from tandem.engine.queue import NO_SESSION, Queue
+from tandem.engine.queue import Queue
+from tandem.engine.refusal import NO_SESSION
 from tandem.engine.rule import Rule, subject_of
 from tandem.engine.selector import Selection, Selector
 from tandem.engine.topic_description import TopicDescription
@@ -44,11 +45,9 @@ _ANNOTATIONS: Final = {
 class Topic(Queue):
     """One entity that is sent to, and its subscriptions."""
 
-    __slots__ = ("selector", "subscription_bytes", "subscriptions")
+    __slots__ = ("selector", "subscriptions")
 
     def __init__(self, namespace: Namespace, number: int, description: QueueDescription, created_at_ms: int) -> None:
-        # What subscriptions hold for themselves; what they share is counted to the main stream.
-        self.subscription_bytes = 0
         # By name in lower case.
         self.subscriptions: dict[str, Subscription] = {}
         self.selector = Selector()
@@ -59,11 +58,6 @@ class Topic(Queue):
         description = self.description
         assert isinstance(description, TopicDescription)
         return description
-
-    @property
-    def size_bytes(self) -> int:
-        own_bytes = self.main.size_bytes + self.transfer_dead_letter_queue.size_bytes
-        return own_bytes + self.subscription_bytes + self.pending_bytes
 
     @property
     def is_in_use(self) -> bool:
@@ -105,7 +99,6 @@ class Topic(Queue):
 
     def _publish(self, message: BrokeredMessage) -> None:
         namespace = self.namespace
-        effects = namespace.effects
         number = self.take_number()
         message.sequence_number = number
         message.stream = self.main.stream
@@ -125,9 +118,6 @@ class Topic(Queue):
             self._copy(message, subject, subscription, selection, admission, copies)
         if len(copies) > 1:
             self._share(message, copies)
-        if copies:
-            self.pending_bytes += message.size_bytes
-            effects.published.append((self.number, message.size_bytes))
 
     def _admission(self, message: BrokeredMessage) -> Admission | None:
         """Duplicates are judged by the topic, also of a message that no subscription wants."""
@@ -213,7 +203,7 @@ class Topic(Queue):
         if subscription.description.requires_session:
             copy.session_id = _session_id(subject)
             if copy.session_id is None:
-                subscription.place_dead(copy, -1, dict(NO_SESSION))
+                subscription.place_dead(copy, -1, NO_SESSION.properties)
                 copies.append(copy)
                 return
         subscription.place(copy, -1, None)
@@ -224,10 +214,14 @@ class Topic(Queue):
     def _share(self, message: BrokeredMessage, copies: list[BrokeredMessage]) -> None:
         stored = message.stored
         assert stored is not None
-        number = self.namespace.take_body_number()
-        self.namespace.effects.bodies[number] = SharedBody(number, self.main.stream, message.size_bytes, stored)
+        namespace = self.namespace
+        number = namespace.take_body_number()
+        namespace.effects.bodies[number] = SharedBody(number, self.main.stream, message.size_bytes, stored)
         for copy in copies:
-            copy.body_number = number
+            namespace.subqueue_of_stream(copy.stream).counts.share(copy, number)
+        # The store counts the body if at least one copy is no duplicate. Until then it needs room all the same.
+        self.size.decide(message.size_bytes)
+        namespace.effects.published.append((self.number, message.size_bytes))
 
 
 def _session_id(subject: Subject) -> str | None:

@@ -74,12 +74,7 @@ def _undefer(subqueue: SubQueue, message: BrokeredMessage, portion: Portion) -> 
         portion.skipped_count += 1
         return
     namespace = subqueue.namespace
-    change = namespace.effects.stream_change(subqueue.stream)
-    change.add(message, -1)
-    subqueue.count(message, -1)
-    message.set_state(ACTIVE)
-    change.add(message, 1)
-    subqueue.count(message, 1)
+    subqueue.counts.change_state(message, ACTIVE)
     namespace.effects.changes.append(SetState(message.row, ACTIVE, message.delivery_count, None))
     if subqueue.sessions is not None:
         # A session that becomes ready has its place in line by a number of this batch, as if a message had come.
@@ -90,21 +85,4 @@ def _undefer(subqueue: SubQueue, message: BrokeredMessage, portion: Portion) -> 
         subqueue.expire(message)
         return
     subqueue.expect(message)
-    _offer(subqueue, message)
-
-
-def _offer(subqueue: SubQueue, message: BrokeredMessage) -> None:
-    """It is older than what is in the head."""
-    sessions = subqueue.sessions
-    if sessions is None:
-        subqueue.outlet.head.add_out_of_order(message)
-        subqueue.namespace.pump_soon(subqueue)
-        return
-    session = sessions.find(message.session_id)
-    if session is None:
-        # Somebody may wait for any session.
-        sessions.publish(message)
-    else:
-        session.outlet.head.add_out_of_order(message)
-        sessions.pump_soon(session)
-        subqueue.namespace.pump_soon(subqueue)
+    subqueue.put_in_line(message)

@@ -45,24 +45,16 @@ class QueueHandlers(Handlers[Queue]):
 
 def queue_fields(queue: Queue) -> Fields:
     """The settings of a queue or a subscription, its counts, and its times."""
-    main = queue.main
-    dead_letter_count = queue.dead_letter_queue.active_count + queue.dead_letter_queue.deferred_count
-    transfer_dead_letter_count = (
-        queue.transfer_dead_letter_queue.active_count + queue.transfer_dead_letter_queue.deferred_count
-    )
-    counts = {
-        "active_message_count": main.active_count,
-        "dead_letter_message_count": dead_letter_count,
-        "scheduled_message_count": main.scheduled_count,
-        "deferred_message_count": main.deferred_count,
-        # Messages on their way to where they are forwarded: here they are never under way, but there at once.
-        "transfer_message_count": 0,
-        "transfer_dead_letter_message_count": transfer_dead_letter_count,
-    }
+    counts = queue.message_counts
     return {
         **queue.description.to_fields(),
-        **counts,
-        "message_count": sum(counts.values()),
+        "active_message_count": counts.active,
+        "dead_letter_message_count": counts.dead_letter,
+        "scheduled_message_count": counts.scheduled,
+        "deferred_message_count": counts.deferred,
+        "transfer_message_count": counts.transfer,
+        "transfer_dead_letter_message_count": counts.transfer_dead_letter,
+        "message_count": counts.total,
         "size_in_bytes": queue.size_bytes,
         **time_fields(queue),
     }

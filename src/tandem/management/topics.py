@@ -42,11 +42,13 @@ class TopicHandlers(Handlers[Topic]):
         namespace.delete(entity)
 
     def fields(self, entity: Topic) -> Fields:
-        """Without counts of messages: those that were sent are in its subscriptions."""
+        """Messages that were sent are in its subscriptions: it counts those that wait to be, or could not go on."""
+        counts = entity.message_counts
         return {
             **entity.description.to_fields(),
             "subscription_count": len(entity.subscriptions),
-            "scheduled_message_count": entity.main.scheduled_count,
+            "scheduled_message_count": counts.scheduled,
+            "transfer_dead_letter_message_count": counts.transfer_dead_letter,
             "size_in_bytes": entity.size_bytes,
             **time_fields(entity),
         }

@@ -344,6 +344,8 @@ class Runner:
         failures = self._client_failures
         for effects in batch:
             namespace.committed(effects, duplicates)
+        # Not before: nobody is answered who could find one half of the commit published and the other not.
+        for effects in batch:
             for asker, answer in effects.replies:
                 try:
                     cast("Asker", asker).release(answer)

@@ -294,23 +294,20 @@ class MemoryStore(WithLog):
         if effects.events:
             self.log.append(effects.events)
         duplicates: set[int] = set()
-        added: dict[int, StreamChange] = {}
+        corrections: dict[int, StreamChange] = {}
         shared_bytes: dict[int, int] = {}
         refused = {one for one in effects.admissions if not self._is_new(one.keys, one.at_ms)}
         for message in effects.appended:
             keys = message.duplicate_keys
             if message.admission in refused or (keys is not None and not self._is_new(keys, message.enqueued_time_ms)):
                 duplicates.add(message.row)
+                # The engine has counted it.
+                corrections.setdefault(message.stream, StreamChange()).add(message, -1)
                 continue
             if message.body_number:
                 self._share(effects.bodies[message.body_number], shared_bytes)
-            number = message.stream
-            change = added.get(number)
-            if change is None:
-                change = added[number] = StreamChange()
-            change.add(message, 1)
             assert message.stored is not None
-            self._insert(number, message.sequence_number, _keep(message, message.stored))
+            self._insert(message.stream, message.sequence_number, _keep(message, message.stored))
         for entry in effects.changes:
             self._write_change(entry)
         for row in effects.removed:
@@ -322,10 +319,10 @@ class MemoryStore(WithLog):
             if isinstance(entry, DropQueue):
                 self._drop_queue(entry.number, shared_bytes)
         for number, by_bytes in shared_bytes.items():
-            added.setdefault(number, StreamChange()).size_bytes += by_bytes
+            corrections.setdefault(number, StreamChange()).size_bytes += by_bytes
         for number, decided in effects.streams.items():
-            self._count(number, decided, added.pop(number, None))
-        for number, change in added.items():
+            self._count(number, decided, corrections.pop(number, None))
+        for number, change in corrections.items():
             self._count(number, StreamChange(), change)
         return Written(duplicates, shared_bytes)
 

@@ -147,10 +147,10 @@ def _alone(
 class _Written:
     """What is found out while a batch is written."""
 
-    __slots__ = ("added", "duplicates", "refused", "shared_bytes")
+    __slots__ = ("corrections", "duplicates", "refused", "shared_bytes")
 
     def __init__(self) -> None:
-        self.added: dict[int, StreamChange] = {}
+        self.corrections: dict[int, StreamChange] = {}
         self.duplicates: set[int] = set()
         self.refused: set[Admission] = set()
         self.shared_bytes: dict[int, int] = {}
@@ -309,12 +309,12 @@ class SqliteStore(WithLog):
         if effects.released:
             self._release(effects.released, written.shared_bytes)
         streams = effects.streams
-        added = written.added
+        corrections = written.corrections
         for stream, by_bytes in written.shared_bytes.items():
             if stream not in self._garbage:
-                added.setdefault(stream, StreamChange()).size_bytes += by_bytes
-        for stream in streams.keys() | added.keys():
-            self._count(stream, streams.get(stream), added.get(stream))
+                corrections.setdefault(stream, StreamChange()).size_bytes += by_bytes
+        for stream in streams.keys() | corrections.keys():
+            self._count(stream, streams.get(stream), corrections.get(stream))
         return written
 
     def _admit(self, admissions: list[Admission], written: _Written) -> None:
@@ -324,7 +324,7 @@ class SqliteStore(WithLog):
 
     def _append(self, effects: Effects, written: _Written) -> None:
         rows: list[Row] = []
-        added = written.added
+        corrections = written.corrections
         copies: dict[int, int] = {}
         for message in effects.appended:
             if (message.admission is not None and message.admission in written.refused) or (
@@ -332,12 +332,9 @@ class SqliteStore(WithLog):
                 and not self._is_new(message.duplicate_keys, message.enqueued_time_ms)
             ):
                 written.duplicates.add(message.row)
+                # The engine has counted it.
+                corrections.setdefault(message.stream, StreamChange()).add(message, -1)
                 continue
-            stream = message.stream
-            change = added.get(stream)
-            if change is None:
-                change = added[stream] = StreamChange()
-            change.add(message, 1)
             number = message.body_number
             if number:
                 copies[number] = copies.get(number, 0) + 1
@@ -487,13 +484,13 @@ class SqliteStore(WithLog):
         for stream in streams:
             self._garbage.add(stream[0])
 
-    def _count(self, stream: int, decided: StreamChange | None, added: StreamChange | None) -> None:
+    def _count(self, stream: int, decided: StreamChange | None, corrections: StreamChange | None) -> None:
         if stream in self._garbage:
             # Something that was under way when the queue was deleted.
             self._garbage.add(stream)
             return
         one = decided or StreamChange()
-        two = added or StreamChange()
+        two = corrections or StreamChange()
         self._execute(
             _COUNT,
             (

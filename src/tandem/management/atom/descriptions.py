@@ -228,7 +228,7 @@ def _queue(queue: Queue, host: str, version: str, is_new: bool) -> str:
             element("MaxDeliveryCount", str(one.max_delivery_count)),
             element("EnableBatchedOperations", _boolean(one.enable_batched_operations)),
             element("SizeInBytes", str(queue.size_bytes)),
-            element("MessageCount", str(_message_count(queue))),
+            element("MessageCount", str(queue.message_counts.total)),
             element("IsAnonymousAccessible", "false"),
             _authorization_rules(queue),
             element("Status", one.status.value),
@@ -289,7 +289,7 @@ def _subscription(subscription: Subscription, host: str) -> str:
                 "DeadLetteringOnFilterEvaluationExceptions",
                 _boolean(one.dead_lettering_on_filter_evaluation_exceptions),
             ),
-            element("MessageCount", str(_message_count(subscription))),
+            element("MessageCount", str(subscription.message_counts.total)),
             element("MaxDeliveryCount", str(one.max_delivery_count)),
             element("EnableBatchedOperations", _boolean(one.enable_batched_operations)),
             element("Status", one.status.value),
@@ -352,21 +352,17 @@ def _times(queue: Queue, is_new: bool) -> str:
     return times if is_new else times + element("AccessedAt", date_text(queue.accessed_at_ms))
 
 
-def _message_count(queue: Queue) -> int:
-    return sum(one.active_count + one.deferred_count + one.scheduled_count for one in queue.subqueues())
-
-
 def _count_details(queue: Queue) -> str:
-    main, dead, transfer_dead = queue.subqueues()
-    counts = {
+    counts = queue.message_counts
+    details = {
         # Deferred messages are in the queue, and nowhere else in this list.
-        "ActiveMessageCount": main.active_count + main.deferred_count,
-        "DeadLetterMessageCount": dead.active_count + dead.deferred_count,
-        "ScheduledMessageCount": main.scheduled_count,
-        "TransferMessageCount": 0,
-        "TransferDeadLetterMessageCount": transfer_dead.active_count + transfer_dead.deferred_count,
+        "ActiveMessageCount": counts.active + counts.deferred,
+        "DeadLetterMessageCount": counts.dead_letter,
+        "ScheduledMessageCount": counts.scheduled,
+        "TransferMessageCount": counts.transfer,
+        "TransferDeadLetterMessageCount": counts.transfer_dead_letter,
     }
-    inner = "".join(element(f"d2p1:{name}", str(count)) for name, count in counts.items())
+    inner = "".join(element(f"d2p1:{name}", str(count)) for name, count in details.items())
     return element("CountDetails", inner, {"xmlns:d2p1": _COUNTS})
 
 

@@ -33,9 +33,10 @@ from tandem.management.operations.entity_shapes import (
 )
 from tandem.management.requests import DEFAULT_PAGE_ENTITIES, MAX_PAGE_ENTITIES
 
-__all__ = ["ENTITY_OPERATIONS"]
+__all__ = ["ENTITY_OPERATIONS", "PAGE"]
 
-_PAGE: Final = (
+# Parameters of every list of entities.
+PAGE: Final = (
     Parameter("skip", Annotated[int, Meta(ge=0, le=999_999_999)], "How many to pass over."),
     Parameter(
         "top",
@@ -100,7 +101,7 @@ def _operations(noun: _Noun) -> list[Operation]:
             f"List {tag} in the order of their names.",
             lists.get(name, reads),
             noun.listed,
-            parameters=(*_PAGE, _WITH_OPERATIONS) if name == "hub" else _PAGE,
+            parameters=(*PAGE, _WITH_OPERATIONS) if name == "hub" else PAGE,
             tag=tag,
         ),
         Operation(
@@ -129,7 +130,7 @@ _EXPLAIN: Final = Operation(
     "any on the topic",
     Explanation,
     body=ExplainRequest,
-    parameters=_PAGE,
+    parameters=PAGE,
     tag="topics",
 )
 

@@ -189,6 +189,7 @@ class Topic(TopicSettings, kw_only=True):
 
     subscription_count: int
     scheduled_message_count: int
+    transfer_dead_letter_message_count: int
     size_in_bytes: int
     created_at_ms: int
     updated_at_ms: int

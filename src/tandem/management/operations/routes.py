@@ -12,6 +12,7 @@ from tandem.management.gate import Gate
 from tandem.management.handlers import add_methods
 from tandem.management.operations.authorization import AuthorizationHandlers
 from tandem.management.operations.consumer_groups import ConsumerGroupHandlers
+from tandem.management.operations.counts import CountHandlers
 from tandem.management.operations.described import PREFIX, Handler, Operation, operations_of, served_by
 from tandem.management.operations.entities import ENTITY_OPERATIONS
 from tandem.management.operations.exports import ExportHandlers
@@ -42,6 +43,7 @@ _CLASSES: Final = (
     FaultHandlers,
     HealthHandlers,
     NamespaceHandlers,
+    CountHandlers,
     OpenApiHandlers,
 )
 
@@ -77,6 +79,7 @@ def add_operations(app: web.Application, gate: Gate) -> None:
         FaultHandlers(gate),
         HealthHandlers(gate),
         NamespaceHandlers(gate),
+        CountHandlers(gate),
         OpenApiHandlers(all_operations),
     )
     _serve(app, handlers)
