@@ -96,7 +96,7 @@ async def test_by_way_of_ones_own_queue_there_is_no_way_to_another(desk: Desk) -
 
 @mission("M17")
 async def test_annotations_and_properties_of_a_message_lead_nowhere(desk: Desk) -> None:
-    annotations = {
+    annotations: dict[str, object] = {
         Symbol("x-opt-via-partition-key"): STRANGE,
         Symbol("x-opt-deadletter-source"): STRANGE,
         Symbol("x-opt-partition-key"): STRANGE,
