@@ -15,6 +15,7 @@ from yarl import URL
 from tandem.amqp import Message, Settings
 from tandem.amqp.message import Properties, encode_message
 from tandem.auth import AuthorizationRule, KeyRing, Right, make_token
+from tandem.clock import Clock, SystemClock
 from tandem.driver import Client
 from tandem.engine.description import QueueDescription
 from tandem.engine.hubs.description import OPERATIONS_HUB, EventHubDescription
@@ -41,6 +42,16 @@ RULES: Final = [
     *[AuthorizationRule("own", Right.MANAGE, "key-own", scope=entity) for entity in (QUEUE, SESSIONS, TOPIC, HUB)],
     AuthorizationRule("other", Right.MANAGE, "key-other", scope=STRANGE),
 ]
+
+
+class StillClock:
+    """A clock that stands still until a test moves it."""
+
+    def __init__(self) -> None:
+        self.at_ms = SystemClock().now_ms()
+
+    def now_ms(self) -> int:
+        return self.at_ms
 
 
 class Answer(NamedTuple):
@@ -164,9 +175,9 @@ def _write_keys(folder: Path) -> None:
 
 
 @contextlib.asynccontextmanager
-async def open_desk(folder: Path) -> AsyncIterator[Desk]:
+async def open_desk(folder: Path, clock: Clock | None = None) -> AsyncIterator[Desk]:
     _write_keys(folder)
-    broker = Broker(BrokerSettings(folder, port=0, http_port=0, tls="off"))
+    broker = Broker(BrokerSettings(folder, port=0, http_port=0, tls="off", clock=clock or SystemClock()))
     add_routes(broker)
     await broker.start()
     try:
