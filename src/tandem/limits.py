@@ -97,8 +97,12 @@ MAX_DELIVERY_TAG_BYTES: Final = 32
 # Characters. Link names and container ids are kept for as long as the link or connection lives.
 MAX_NAME_CHARACTERS: Final = 1_024
 
-# Bytes. What one authenticated connection makes the broker hold at most in any one way.
-MAX_CONNECTION_BYTES: Final = 100_000_000
+# --- One hostile connection -------------------------------------------------------------------------------------
+
+# Bytes of resident memory by which the broker grows while one authenticated connection attacks it in any one way. The
+# most that is counted for one way is what its transactions hold, 32 MiB; the allocator may take up to four times that
+# for messages of 255 KB that come and go among those that stay.
+MAX_CONNECTION_BYTES: Final = 134_217_728
 
 # --- AMQP: time -------------------------------------------------------------------------------------------------
 
