@@ -53,10 +53,60 @@ _COMPATIBILITY_NOTICE = (
 NOTICE = "<!-- Made from the code by `make docs`: change the code, not this page. -->\n\n"
 
 
+_HELD_BY_A_CONNECTION = [
+    [
+        "open transactions",
+        "`MAX_TRANSACTION_BYTES_PER_CONNECTION`",
+        "the operation is refused, and the transaction can only be rolled back",
+    ],
+    [
+        "messages and batches that wait for the disk, requests that wait for an answer",
+        "`MAX_UNDECIDED_BYTES_PER_CLIENT`",
+        "the broker stops reading from the connection",
+    ],
+    ["incomplete deliveries", "`MAX_INCOMPLETE_BYTES`", "the connection is closed"],
+    [
+        "messages on their way to a client that does not read, or that keeps its session window shut",
+        "`MAX_OWED_BYTES`, and 1 MiB",
+        "its receivers get nothing more until it reads",
+    ],
+    [
+        "messages locked for its receivers",
+        "`MAX_LOCKS_PER_CONNECTION`",
+        "its receivers get nothing more until some are settled",
+    ],
+    [
+        "messages of the entities that it receives from",
+        "`MAX_HEADS_BYTES` for all entities",
+        "they stay on disk until they can be delivered",
+    ],
+    ["answers to requests", "`MAX_ANSWER_BYTES`, and one answer", "further requests wait"],
+    [
+        "links and sessions",
+        "5,000 of each, and `MAX_ATTACH_BYTES` for one that waits for a session",
+        "the connection is closed",
+    ],
+]
+
+_HOSTILE_CONNECTION = """
+## What one connection can hold
+
+One authenticated connection makes the broker hold a bounded amount of memory, whatever it sends and however slowly it
+reads ([ADR 22](adr/0022-memory-of-one-connection.md)). Each way has its own bound:
+
+{table}
+`python -m tests.load.memory` attacks a broker in each of these ways and measures how its resident memory grows. The
+greatest growth was 128 MB, by 100 transactions of 100 messages of 255 KB, which took 2.5 GB before they were bounded;
+the bound of the programme is `MAX_CONNECTION_BYTES`.
+"""
+
+
 def limits_page() -> str:
     """Each constant with the comment above it. The first word of the comment is the unit."""
     source = (ROOT / "src/tandem/limits.py").read_text()
     parts = [NOTICE, "# Limits\n\nEvery bound on what a peer may make Tandem hold or do, and why it is what it is.\n"]
+    table = _table(["what it makes the broker hold", "bound", "past it"], _HELD_BY_A_CONNECTION)
+    parts.append(_HOSTILE_CONNECTION.format(table=table))
     comment: list[str] = []
     for line in source.splitlines():
         if heading := re.match(r"# --- (.+?) -+$", line):

@@ -59,13 +59,15 @@ class Ask:
 class SimTransaction:
     """A transaction that a client has open."""
 
-    __slots__ = ("connection", "deadline_ms", "engine", "is_open", "message_count", "sends", "settlements")
+    __slots__ = ("connection", "deadline_ms", "engine", "is_doomed", "is_open", "message_count", "sends", "settlements")
 
     def __init__(self, connection: Connection, engine: Transaction, deadline_ms: int) -> None:
         self.connection = connection
         self.engine = engine
         self.deadline_ms = deadline_ms
         self.is_open = True
+        # A send of it was refused: it can only be rolled back.
+        self.is_doomed = False
         self.message_count = 0
         self.sends: list[SendIntent] = []
         self.settlements: list[tuple[Entry, Lock, str]] = []

@@ -41,6 +41,18 @@ def inspect(world: World) -> None:
     _inspect_ids(world)
     _inspect_receivers(world)
     _inspect_memory(world)
+    _inspect_transactions(world)
+
+
+def _inspect_transactions(world: World) -> None:
+    """What open transactions hold is counted, and nothing else is."""
+    transactions = world.namespace.transactions
+    held_bytes = sum([one.held_bytes for one in transactions.open_transactions()])
+    memory = transactions.memory
+    if (memory.held_bytes, memory.broker.held_bytes) != (held_bytes, held_bytes):
+        raise Violation(
+            "a transaction that is over holds nothing", f"{memory.held_bytes} bytes are held instead of {held_bytes}"
+        )
 
 
 def _inspect_queues(world: World) -> None:

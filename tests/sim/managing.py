@@ -20,7 +20,7 @@ from tandem.errors import (
 from tests.sim.clients import Ask, Connection, SimTransaction
 from tests.sim.ledger import MAIN, Book, Hold, Violation
 from tests.sim.receiving import close_receiver, expected_peek, is_lock_valid, leave_sessions, pick_lock, settlement
-from tests.sim.sending import send_in_transaction
+from tests.sim.sending import send_in_transaction, sent_bytes
 from tests.sim.topics import describe_subscription, describe_topic
 
 if TYPE_CHECKING:
@@ -263,9 +263,10 @@ def discharge(world: World) -> None:
     is_possible = all(entry.lock is lock for entry, lock, _ in transaction.settlements)
     ledger, auditor = world.ledger, world.auditor
     numbers = {intent.number for intent in transaction.sends}
-    is_possible = is_possible and all(number in ledger.books for number in numbers)
+    is_possible = is_possible and not transaction.is_doomed and all(number in ledger.books for number in numbers)
     is_tight = world.namespace.is_disk_full or any(
-        number in ledger.books and ledger.is_full(ledger.books[number], 200_000) for number in numbers
+        number in ledger.books and ledger.is_full(ledger.books[number], max(200_000, sent_bytes(transaction, number)))
+        for number in numbers
     )
     if not is_failed and is_possible:
         for entry, _, how in transaction.settlements:

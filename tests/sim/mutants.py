@@ -164,6 +164,13 @@ MUTANTS: Final = (
     ),
     # --- transactions
     Mutant("half a transaction", Transaction, "commit", "in self.sends:", "in self.sends[1:]:"),
+    Mutant(
+        "a commit keeps its memory",
+        Transactions,
+        "committed",
+        "self.memory.give_back(owner, held_bytes)",
+        "self.memory.held_by(owner)",
+    ),
     Mutant("rolled back, done all the same", Transactions, "discharge", "if is_failed:", "if False:"),
     Mutant("enlisted lock expires", LockTable, "take_expired", "if not first.is_enlisted:", "if True:"),
     # --- topics

@@ -184,8 +184,19 @@ def send_in_transaction(world: World, transaction: SimTransaction) -> None:
         if transaction.message_count < 100 and not queue.description.enable_partitioning:
             raise
         return
+    except QuotaExceeded as error:
+        # Each of its sends fits alone, and together they are too much.
+        _judge_refusal(world, book, error, intent.size_bytes + sent_bytes(transaction, book.number))
+        transaction.is_doomed = True
+        transaction.message_count += 1
+        return
     transaction.message_count += 1
     transaction.sends.append(intent)
+
+
+def sent_bytes(transaction: SimTransaction, number: int) -> int:
+    """Return how much a transaction sends to one entity."""
+    return sum([intent.size_bytes for intent in transaction.sends if intent.number == number])
 
 
 def cancel_scheduled(world: World) -> None:

@@ -39,6 +39,10 @@ class Transactions:
         # The last identifiers that were rolled back for their age, so that their owners can be told why.
         self._timed_out: dict[bytes, object] = {}
 
+    def open_transactions(self) -> list[Transaction]:
+        """Return all that are open, the oldest first."""
+        return list(self._by_identifier.values())
+
     def count_of(self, owner: object) -> int:
         """Return how many transactions an owner has open."""
         return len(self._by_owner.get(owner, []))
