@@ -90,6 +90,53 @@ IDLE_TIMEOUT_MS: Final = 120_000
 # an empty frame at half the interval, for as long as the connection lives.
 MIN_PEER_IDLE_TIMEOUT_MS: Final = 1_000
 
+# --- Fairness ---------------------------------------------------------------------------------------------------
+
+# Units of work. What one connection may have done before the clock is looked at: a frame costs one, and one for each
+# KiB of it; a flow costs 4, an attach, a begin or the like 16, a request to `$cbs` or `$management` 16 more. It is one
+# to two milliseconds of the costliest frames, and 128 messages of 1 KB.
+MAX_WORK_PER_SLICE: Final = 256
+
+# Milliseconds. What one connection may take of the event loop before others have their turn. Its next bytes stay in the
+# kernel meanwhile. At 2 ms a peer that never stops sending delays each step of a neighbour's request by 2 ms; a whole
+# read of a well-behaved sender (256 KiB) still takes a few turns only.
+MAX_TURN_MS: Final = 2
+
+# Milliseconds. What all connections that wait for a further turn may take together before new input is looked at,
+# and the same for all connections that have not proved anything.
+MAX_TURNS_MS: Final = 4
+MAX_STRANGER_TURNS_MS: Final = 2
+
+# Units of work. What a connection may have done before it has proved anything, without being slowed down. An SDK needs
+# about 100 up to its first token, and 30 more for each that is refused.
+STRANGER_BURST_WORK: Final = 500
+
+# Units of work per second. What a connection that has not proved anything gets beyond that; it is not read from
+# meanwhile. A put-token request costs 17, so this is one a second: 1,000 such connections take a fifth of the loop.
+STRANGER_WORK_PER_SECOND: Final = 20
+
+# --- Guessing ---------------------------------------------------------------------------------------------------
+
+# Failed authentications of one address that are answered at once: wrong tokens put to `$cbs` or sent with HTTP requests,
+# and wrong keys in SASL PLAIN. A misconfigured client with some retries stays below it.
+FREE_FAILED_AUTHENTICATIONS: Final = 50
+
+# Failed authentications per second that one address gets answered beyond these. Each one more waits longer, and its
+# connection is not read from meanwhile. A valid token or key is never delayed.
+FAILED_AUTHENTICATIONS_PER_SECOND: Final = 2
+
+# The same two for the loopback addresses: whoever is there shares the machine, and test suites try wrong keys by the
+# hundred.
+FREE_LOOPBACK_FAILED_AUTHENTICATIONS: Final = 2_000
+LOOPBACK_FAILED_AUTHENTICATIONS_PER_SECOND: Final = 50
+
+# Milliseconds. The longest that the answer to a failed authentication is delayed: below the time-outs of all SDKs, which
+# would take silence for a broken network, and less than a stranger's 20 seconds.
+MAX_FAILED_AUTHENTICATION_DELAY_MS: Final = 10_000
+
+# Addresses whose failed authentications are remembered; the one that failed longest ago is forgotten. 300 bytes each.
+MAX_WATCHED_ADDRESSES: Final = 10_000
+
 # --- AMQP: SASL -------------------------------------------------------------------------------------------------
 
 # Bytes. A SASL response beyond this cannot be a rule name and a key.
