@@ -97,6 +97,9 @@ MIN_PEER_IDLE_TIMEOUT_MS: Final = 1_000
 # to two milliseconds of the costliest frames, and 128 messages of 1 KB.
 MAX_WORK_PER_SLICE: Final = 256
 
+# Units of work. A request to `$cbs` or `$management` beside its frame: a signature to verify, or a step of the engine.
+REQUEST_WORK: Final = 16
+
 # Milliseconds. What one connection may take of the event loop before others have their turn. Its next bytes stay in the
 # kernel meanwhile. At 2 ms a peer that never stops sending delays each step of a neighbour's request by 2 ms; a whole
 # read of a well-behaved sender (256 KiB) still takes a few turns only.
@@ -115,10 +118,27 @@ STRANGER_BURST_WORK: Final = 500
 # meanwhile. A put-token request costs 17, so this is one a second: 1,000 such connections take a fifth of the loop.
 STRANGER_WORK_PER_SECOND: Final = 20
 
+# --- Connections ------------------------------------------------------------------------------------------------
+
+# Connections over all ports, whatever they speak, if the process may have enough file descriptors. The limit of
+# descriptors is raised at the start; where the system allows less, there are fewer connections. Beyond it the oldest
+# connection that has not proved anything makes room; if there is none, the new one is closed. Service: 5,000 for each
+# namespace.
+MAX_CONNECTIONS: Final = 10_000
+
+# File descriptors that are not given to connections: a quarter of the limit, between these two. A broker at rest has
+# about 30; each namespace takes about 10, each file of the journal one, and readers of old events up to 128.
+MIN_RESERVED_DESCRIPTORS: Final = 64
+MAX_RESERVED_DESCRIPTORS: Final = 512
+
+# Connections on one port that have not said yet what they speak, at most half of all. One inside its TLS handshake
+# costs about 60 KB, so all together stay below 60 MB. Beyond it the oldest makes room.
+MAX_ARRIVALS: Final = 1_000
+
 # --- Guessing ---------------------------------------------------------------------------------------------------
 
-# Failed authentications of one address that are answered at once: wrong tokens put to `$cbs` or sent with HTTP requests,
-# and wrong keys in SASL PLAIN. A misconfigured client with some retries stays below it.
+# Failed authentications of one address that are answered at once: wrong tokens put to `$cbs` or sent with HTTP
+# requests, and wrong keys in SASL PLAIN. A misconfigured client with some retries stays below it.
 FREE_FAILED_AUTHENTICATIONS: Final = 50
 
 # Failed authentications per second that one address gets answered beyond these. Each one more waits longer, and its
@@ -130,8 +150,8 @@ FAILED_AUTHENTICATIONS_PER_SECOND: Final = 2
 FREE_LOOPBACK_FAILED_AUTHENTICATIONS: Final = 2_000
 LOOPBACK_FAILED_AUTHENTICATIONS_PER_SECOND: Final = 50
 
-# Milliseconds. The longest that the answer to a failed authentication is delayed: below the time-outs of all SDKs, which
-# would take silence for a broken network, and less than a stranger's 20 seconds.
+# Milliseconds. The longest that the answer to a failed authentication is delayed: below the time-outs of all SDKs,
+# which would take silence for a broken network, and less than a stranger's 20 seconds.
 MAX_FAILED_AUTHENTICATION_DELAY_MS: Final = 10_000
 
 # Addresses whose failed authentications are remembered; the one that failed longest ago is forgotten. 300 bytes each.

@@ -79,6 +79,11 @@ class Endpoint(asyncio.Protocol):
         return self._peer_name
 
     @property
+    def peer_host(self) -> str:
+        """The address of the peer without its port."""
+        return self._peer_name.rpartition(":")[0].strip("[]")
+
+    @property
     def is_tls(self) -> bool:
         """Whether the transport is encrypted."""
         return self._is_tls
@@ -146,6 +151,11 @@ class Endpoint(asyncio.Protocol):
         if self._suspension is not None:
             self._suspension.cancel()
             self._resume()
+
+    @property
+    def is_stranger(self) -> bool:
+        """The peer has an allowance, because it has not proved anything."""
+        return self._allowance is not None
 
     def charge(self, work: int) -> None:
         """Count work that the frames of the peer do not show, if the peer has an allowance."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -41,6 +42,9 @@ logger = logging.getLogger(__name__)
 # Queries that are answered in one flush. What is left after that many waits for the next one, so that
 # acknowledgements are not held up for long.
 _MAX_QUERIES: Final = 64
+
+# Seconds. The same in time: some of them read a thousand messages.
+_MAX_QUERIES_S: Final = 0.005
 
 # Milliseconds. How often to look whether the disk has room.
 _ROOM_INTERVAL_MS: Final = 250
@@ -261,8 +265,9 @@ class Runner:
         self._look_for_room()
         namespace.settle_turn()
         has_writes = self._write_decided()
+        ends_at = time.perf_counter() + _MAX_QUERIES_S
         for _ in range(_MAX_QUERIES):
-            if not self._queries:
+            if not self._queries or time.perf_counter() >= ends_at:
                 break
             self._read(self._queries.popleft())
             namespace.settle_turn()

@@ -47,7 +47,7 @@ from tandem.errors import (
     SessionLockLost,
     SessionNotFound,
 )
-from tandem.limits import MAX_RULES_PER_SUBSCRIPTION
+from tandem.limits import MAX_RULES_PER_SUBSCRIPTION, REQUEST_WORK
 from tandem.server.admission import Admission
 from tandem.server.faults.faults import Verdict
 from tandem.server.nodes.entity import Egress, checked_properties
@@ -225,6 +225,7 @@ class ManagementLink:
         self.subqueue = subqueue
         self.meter = LinkMeter(peer, subqueue.path, subqueue.queue.description.kind)
         link.accept()
+        link.work_per_delivery = REQUEST_WORK
         link.grant(_CREDIT)
 
     def on_delivery(self, delivery: IncomingDelivery) -> None:
