@@ -615,6 +615,8 @@ class SubQueue:
             return
         has_delays = self.namespace.visibility is not None
         for message in messages:
+            if not self.queue.prepare(message):
+                break
             self._change().add(message, -1)
             self.count(message, -1)
             row = message.row
