@@ -62,9 +62,14 @@ MAX_UNSETTLED_DELIVERIES: Final = 65_536
 
 # Bytes. Payloads that arrived on one connection and whose outcome the application has not told yet. Past it nothing
 # fails: the connection says that it is saturated, and the driver stops reading from that peer until the application
-# has caught up, so that a slow disk or a sender that ignores credit costs time and not memory. 64 MiB are 65,536
-# messages of 1 KB.
-MAX_UNDECIDED_BYTES: Final = 67_108_864
+# has caught up, so that a slow disk or a sender that ignores credit costs time and not memory. A commit holds no more
+# of one connection, so it bounds too how long others wait for that commit. 8 MiB are 8,192 messages of 1 KB, and a disk
+# that writes them in 10 ms lets 800 MB a second pass.
+MAX_UNDECIDED_BYTES: Final = 8_388_608
+
+# Bytes. What a delivery counts for in this beside its payload. So 2,000 small ones are undecided at most, as many as a
+# sender that keeps to its credit may have on one link: what a commit acknowledges is told in one go.
+UNDECIDED_DELIVERY_BYTES: Final = 4_096
 
 # Bytes. The sum of all transfers of one delivery, unless the link sets its own max-message-size. Service: 262,144
 # (Standard) to 104,857,600 (Premium).

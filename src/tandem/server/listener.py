@@ -37,7 +37,7 @@ FIRST_BYTES_TIMEOUT_MS: Final = 10_000
 MIN_ARRIVAL_PATIENCE_MS: Final = 2_000
 
 # Connections. How many are accepted before others have their turn on the loop.
-ACCEPT_BURST: Final = 64
+ACCEPT_BURST: Final = 16
 
 # Connections. How many the kernel may hold ready for us; it cuts this to its own limit.
 LISTEN_BACKLOG: Final = 4_096

@@ -7,6 +7,7 @@ share one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -68,6 +69,8 @@ def add_websocket_route(app: web.Application, make_endpoint: Callable[[], Endpoi
             timeout=CLOSING_TIMEOUT_S,
             protocols=SUBPROTOCOLS,
             compress=False,
+            # aiohttp would answer any number of pings before anybody else has a turn.
+            autoping=False,
             max_msg_size=MAX_INCOMING_MESSAGE_BYTES,
         )
         await response.prepare(request)
@@ -152,10 +155,19 @@ class WebSocketTransport(asyncio.Transport):
             if message.type is WSMsgType.BINARY:
                 if not self._is_closing:
                     self._protocol.data_received(message.data)
+            elif message.type is WSMsgType.PING:
+                await self._answer_ping(message.data)
+            elif message.type is WSMsgType.PONG:
+                continue
             elif message.type is WSMsgType.TEXT:
                 self._close(WSCloseCode.UNSUPPORTED_DATA)
             else:
                 return
+
+    async def _answer_ping(self, data: bytes) -> None:
+        # If the connection is lost the reader learns of it next.
+        with contextlib.suppress(OSError, ClientError):
+            await self._response.pong(data)
 
     async def _write(self) -> None:
         """Write until nothing is left. Everything written in one turn of the loop is there when this starts."""

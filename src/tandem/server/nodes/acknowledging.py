@@ -12,6 +12,7 @@ from tandem.auth import Right
 from tandem.engine.metering import Tally
 from tandem.engine.namespace import Namespace
 from tandem.errors import ProtocolError
+from tandem.limits import UNDECIDED_DELIVERY_BYTES
 from tandem.server.faults.faults import Verdict
 from tandem.server.nodes.link_meter import LinkMeter
 
@@ -88,9 +89,7 @@ class Acknowledging:
     def acknowledge_later(self, delivery: IncomingDelivery, message_count: int) -> None:
         """A delivery with so many messages was taken."""
         if delivery.is_settled:
-            self._loads.add(self._entity, message_count, len(delivery.payload))
-            self.top_up()
-            return
+            self._hold_back(delivery)
         accepted = self._accepted
         if not accepted:
             self.peer.dirty.append(self)
@@ -106,13 +105,20 @@ class Acknowledging:
     def acknowledge_alone(self, delivery: IncomingDelivery, tally: Tally, message_count: int) -> None:
         """The same for one that is not acknowledged with the others of its turn, or is no send."""
         if delivery.is_settled:
-            self._loads.add(self._entity, message_count, len(delivery.payload))
-            self.top_up()
-            return
+            self._hold_back(delivery)
         self._acknowledge([delivery], tally, message_count)
+
+    def _hold_back(self, delivery: IncomingDelivery) -> None:
+        """Count a delivery that needs no acknowledgement until it is on disk, as one that needs one is counted.
+
+        Otherwise a sender that waits for nothing would fill the memory, and the next commit, as fast as it can.
+        """
+        delivery.context = self
+        self.link.session.connection.undecided_bytes += len(delivery.payload)
 
     def _acknowledge(self, deliveries: list[IncomingDelivery], tally: Tally, message_count: int) -> None:
         self._in_flight += len(deliveries)
+        self.link.session.connection.undecided_bytes += UNDECIDED_DELIVERY_BYTES * len(deliveries)
         # The messages of a turn are mostly alike: the last one stands for all.
         self._loads.add(self._entity, message_count, len(deliveries) * len(deliveries[-1].payload))
         self._expected.append((self._namespace.now_ms, tally, message_count))
@@ -122,8 +128,12 @@ class Acknowledging:
         settle = self.link.settle
         deliveries = cast("list[IncomingDelivery]", answer)
         for delivery in deliveries:
-            settle(delivery)
+            if delivery.context is self:
+                self.link.session.connection.undecided_bytes -= len(delivery.payload)
+            else:
+                settle(delivery)
         self._in_flight -= len(deliveries)
+        self.link.session.connection.undecided_bytes -= UNDECIDED_DELIVERY_BYTES * len(deliveries)
         came_at_ms, tally, message_count = self._expected.popleft()
         tally.add_latency(self._namespace.now_ms - came_at_ms, message_count)
         self.top_up()
