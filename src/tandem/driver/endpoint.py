@@ -136,8 +136,8 @@ class Endpoint(asyncio.Protocol):
                 return
             # With nothing left too: the application may have let the connection go on, by deciding an authentication.
             events = connection.receive(b"", 0, MAX_WORK_PER_SLICE)
-        # A loop that finds more in the kernel reads it at once, time and again, unless reading is paused.
-        self._is_turn_due = self._turns.clock() >= ends_at
+        # uvloop reads on at once if there is more in the kernel, 32 times, unless reading is paused.
+        self._is_turn_due = bool(data) and self._turns.clock() >= ends_at
 
     # --- peers that have not proved anything ----------------------------------------------------------------
 
