@@ -119,6 +119,16 @@ MAX_STRANGER_TURNS_MS: Final = 2
 # about 100 up to its first token, and 30 more for each that is refused.
 STRANGER_BURST_WORK: Final = 500
 
+# Bytes. The largest frame, and the largest performative without its payload, that are read from a connection which has
+# said `open` and not proved anything. A request to `$cbs` has at most 32 KiB; attaches, which are kept decoded, have
+# some hundred bytes.
+MAX_STRANGER_FRAME_BYTES: Final = 65_536
+MAX_STRANGER_PERFORMATIVE_BYTES: Final = 4_096
+
+# Bytes. What 1,000 such connections together make the broker hold at most: for each one read of 256 KiB, one frame, the
+# incomplete requests of its links (32 KiB each) and 8 attaches. `python -m tests.load.stranger_memory` measures it.
+MAX_BYTES_OF_1000_STRANGERS: Final = 1_000_000_000
+
 # Units of work per second. What a connection that has not proved anything gets beyond that; it is not read from
 # meanwhile. A put-token request costs 17, so this is one a second: 1,000 such connections take a fifth of the loop.
 STRANGER_WORK_PER_SECOND: Final = 20

@@ -101,6 +101,8 @@ class Connection:
         "is_broken",
         "is_header_next",
         "max_frame_size",
+        "max_frame_size_once_open",
+        "max_performative_bytes",
         "open_received",
         "output",
         "peer_channel_max",
@@ -136,6 +138,8 @@ class Connection:
         self.idle = IdleTimeouts(settings.idle_timeout_ms)
         # Strangers get small frames; the peer's open raises this to what we advertise.
         self.max_frame_size = min(limits.MAX_FRAME_SIZE_BEFORE_OPEN_BYTES, settings.max_frame_size)
+        self.max_frame_size_once_open = settings.max_frame_size
+        self.max_performative_bytes = limits.MAX_PERFORMATIVE_BYTES
         self.peer_max_frame_size = limits.MIN_MAX_FRAME_SIZE_BYTES
         self.peer_channel_max = 0
         self.is_header_next = True
@@ -171,6 +175,13 @@ class Connection:
     def is_saturated(self) -> bool:
         """The peer sends faster than the application decides: read nothing more until this is false again."""
         return self.undecided_bytes > self.settings.max_undecided_bytes
+
+    def limit_frames(self, max_frame_size: int, max_performative_bytes: int) -> None:
+        """Read no larger frames than these once the connection is open, whatever our open says."""
+        self.max_frame_size_once_open = min(max_frame_size, self.settings.max_frame_size)
+        self.max_performative_bytes = min(max_performative_bytes, limits.MAX_PERFORMATIVE_BYTES)
+        if self.open_received is not None:
+            self.max_frame_size = self.max_frame_size_once_open
 
     def open(self, *, sasl: bool = True) -> None:
         """Client: start. With `sasl` (what nearly every server wants) the handshake comes first."""
@@ -412,9 +423,9 @@ class Connection:
                     return
         self.work_left -= _RARE_FRAME_WORK
         performative, stop = decode_performative(data, start, end)
-        if stop - start > limits.MAX_PERFORMATIVE_BYTES:
+        if stop - start > self.max_performative_bytes:
             raise ResourceLimitExceeded(
-                f"a performative of {stop - start} bytes came, the limit is {limits.MAX_PERFORMATIVE_BYTES}"
+                f"a performative of {stop - start} bytes came, the limit is {self.max_performative_bytes}"
             )
         self._on_performative(channel, performative, data[stop:end])
 
@@ -477,7 +488,7 @@ class Connection:
 
     def _on_open(self, received: Open) -> None:
         self._step(ConnectionInput.RECEIVE_OPEN)
-        self.max_frame_size = self.settings.max_frame_size
+        self.max_frame_size = self.max_frame_size_once_open
         if self.state is ConnectionState.DISCARDING or self.state is ConnectionState.CLOSE_SENT:
             return  # It crossed our close: there is nothing left to agree upon.
         self._check_open(received)

@@ -14,7 +14,13 @@ from tandem.amqp import Connection, Event, Settings
 from tandem.amqp.connection import Role
 from tandem.driver.turns import Allowance, Turns
 from tandem.errors import ProtocolError
-from tandem.limits import MAX_WORK_PER_SLICE
+from tandem.limits import (
+    MAX_FRAME_SIZE_BYTES,
+    MAX_PERFORMATIVE_BYTES,
+    MAX_STRANGER_FRAME_BYTES,
+    MAX_STRANGER_PERFORMATIVE_BYTES,
+    MAX_WORK_PER_SLICE,
+)
 
 __all__ = ["CLOSE_GRACE_S", "Application", "Endpoint", "close_endpoints"]
 
@@ -142,12 +148,14 @@ class Endpoint(asyncio.Protocol):
     # --- peers that have not proved anything ----------------------------------------------------------------
 
     def limit(self, allowance: Allowance) -> None:
-        """Handle no more for the peer than the allowance covers, until `lift_limit`."""
+        """Handle no more for the peer than the allowance covers, and only small frames, until `lift_limit`."""
         self._allowance = allowance
+        self.connection.limit_frames(MAX_STRANGER_FRAME_BYTES, MAX_STRANGER_PERFORMATIVE_BYTES)
 
     def lift_limit(self) -> None:
         """Treat the peer like any other from now on."""
         self._allowance = None
+        self.connection.limit_frames(MAX_FRAME_SIZE_BYTES, MAX_PERFORMATIVE_BYTES)
         if self._suspension is not None:
             self._suspension.cancel()
             self._resume()
