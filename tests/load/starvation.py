@@ -1,4 +1,4 @@
-"""`python -m tests.load.starvation [--seconds 10] [--only TEXT] [--output FILE]`: how long neighbours of attackers wait.
+"""`python -m tests.load.starvation [--seconds 10] [--only TEXT] [--output FILE]`: how long neighbours have to wait.
 
 A broker as users run it, one kind of attacker at a time in a process of its own, and three neighbours whose requests
 are timed: a message sent and received over AMQP, a queue read over HTTP, and a client that connects anew. Prints a
@@ -107,7 +107,8 @@ async def _attacked(broker: Broker, name: str, seconds: float) -> dict[str, obje
         neighbours = await _neighbours(broker, opened, session)
         attacker: subprocess.Popen[str] | None = None
         if ATTACKERS[name][0]:
-            attacker = subprocess.Popen(
+            attacker = await asyncio.to_thread(
+                subprocess.Popen,
                 [sys.executable, "-m", "tests.load.attackers", name, str(broker.port), str(seconds + 2)],
                 stdout=subprocess.PIPE,
                 text=True,
