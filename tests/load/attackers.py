@@ -58,8 +58,8 @@ class Stream:
     def _upgrade(self, port: int) -> None:
         self.socket.sendall(
             b"GET /$servicebus/websocket HTTP/1.1\r\nHost: localhost:%d\r\n"
-            b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
-            b"Sec-WebSocket-Protocol: AMQPWSB10\r\n\r\n" % port
+            b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+            b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: AMQPWSB10\r\n\r\n" % port
         )
         answer = b""
         while b"\r\n\r\n" not in answer:

@@ -23,8 +23,8 @@ def costly(name: str) -> bytes:
     return message(name, "a" * (TEXT_CHARACTERS - 1) + "b")
 
 
-def make_topic(desk: TopicDesk, **fields: object) -> Topic:
-    topic = desk.topic(**fields)
+def make_topic(desk: TopicDesk, *, requires_duplicate_detection: bool = False) -> Topic:
+    topic = desk.topic(requires_duplicate_detection=requires_duplicate_detection)
     desk.subscription(topic, "nobody", *[rule(f"r{one}", sql(f"text LIKE '%b{one}%'")) for one in range(FILTERS)])
     desk.subscription(topic, "some", rule("b", sql("text LIKE '%a%b%' OR text = ''")))
     desk.subscription(topic, "all")
