@@ -74,10 +74,14 @@ MAX_UNSETTLED_DELIVERIES: Final = 65_536
 # messages of 1 KB.
 MAX_UNDECIDED_BYTES: Final = 67_108_864
 
-# Bytes. The same for the connections of a broker, where it includes the overhead of each message and the requests that
-# are not answered yet. 8 MiB are 4,096 messages of 1 KB with their overhead, which at commits of 10 ms are 400,000 a
-# second.
+# Bytes. The same for the connections of a broker, where it includes the overhead of each delivery and message, and the
+# requests that are not answered yet. A commit holds no more of one connection, so it also bounds how long others wait
+# for that commit. 8 MiB are 1,365 messages of 1 KB, each in a delivery of its own.
 MAX_UNDECIDED_BYTES_PER_CLIENT: Final = 8_388_608
+
+# Bytes. Overhead of a delivery in that account. A commit acknowledges all deliveries of a connection in one go, so
+# there must not be too many of them: 1,638 empty ones fit.
+UNDECIDED_DELIVERY_BYTES: Final = 4_096
 
 # Bytes. What a message costs beside its own bytes from its arrival until its commit is durable.
 MESSAGE_OVERHEAD_BYTES: Final = 1_024
@@ -113,6 +117,83 @@ IDLE_TIMEOUT_MS: Final = 120_000
 # Milliseconds. A peer that asks for more heartbeats than this is refused: every idle time-out below makes us write
 # an empty frame at half the interval, for as long as the connection lives.
 MIN_PEER_IDLE_TIMEOUT_MS: Final = 1_000
+
+# --- Fairness ---------------------------------------------------------------------------------------------------
+
+# Units of work. What one connection may have done before the clock is looked at: a frame costs one, and one for each
+# KiB of it; a flow costs 4, an attach, a begin or the like 16, a request to `$cbs` or `$management` 16 more. It is one
+# to two milliseconds of the costliest frames, and 128 messages of 1 KB.
+MAX_WORK_PER_SLICE: Final = 256
+
+# Units of work. A request to `$cbs` or `$management` beside its frame: a signature to verify, or a step of the engine.
+REQUEST_WORK: Final = 16
+
+# Milliseconds. What one connection may take of the event loop before others have their turn. Its next bytes stay in the
+# kernel meanwhile. At 2 ms a peer that never stops sending delays each step of a neighbour's request by 2 ms; a whole
+# read of a well-behaved sender (256 KiB) still takes a few turns only.
+MAX_TURN_MS: Final = 2
+
+# Milliseconds. What all connections that wait for a further turn may take together before new input is looked at,
+# and the same for all connections that have not proved anything.
+MAX_TURNS_MS: Final = 4
+MAX_STRANGER_TURNS_MS: Final = 2
+
+# Units of work. What a connection may have done before it has proved anything, without being slowed down. An SDK needs
+# about 100 up to its first token, and 30 more for each that is refused.
+STRANGER_BURST_WORK: Final = 500
+
+# Bytes. The largest frame, and the largest performative without its payload, that are read from a connection which has
+# said `open` and not proved anything. A request to `$cbs` has at most 32 KiB; attaches, which are kept decoded, have
+# some hundred bytes.
+MAX_STRANGER_FRAME_BYTES: Final = 65_536
+MAX_STRANGER_PERFORMATIVE_BYTES: Final = 4_096
+
+# Bytes. What 1,000 such connections together make the broker hold at most: for each one read of 256 KiB, one frame, the
+# incomplete requests of its links (32 KiB each) and 8 attaches. `python -m tests.load.stranger_memory` measures it.
+MAX_BYTES_OF_1000_STRANGERS: Final = 1_000_000_000
+
+# Units of work per second. What a connection that has not proved anything gets beyond that; it is not read from
+# meanwhile. A put-token request costs 17, so this is one a second: 1,000 such connections take a fifth of the loop.
+STRANGER_WORK_PER_SECOND: Final = 20
+
+# --- Connections ------------------------------------------------------------------------------------------------
+
+# Connections over all ports, whatever they speak, if the process may have enough file descriptors. The limit of
+# descriptors is raised at the start; where the system allows less, there are fewer connections. Beyond it the oldest
+# connection that has not proved anything makes room; if there is none, the new one is closed. Service: 5,000 for each
+# namespace.
+MAX_CONNECTIONS: Final = 10_000
+
+# File descriptors that are not given to connections: a quarter of the limit, between these two. A broker at rest has
+# about 30; each namespace takes about 10, each file of the journal one, and readers of old events up to 128.
+MIN_RESERVED_DESCRIPTORS: Final = 64
+MAX_RESERVED_DESCRIPTORS: Final = 512
+
+# Connections on one port that have not said yet what they speak, at most half of all. One inside its TLS handshake
+# costs about 60 KB, so all together stay below 60 MB. Beyond it the oldest makes room.
+MAX_ARRIVALS: Final = 1_000
+
+# --- Guessing ---------------------------------------------------------------------------------------------------
+
+# Failed authentications of one address that are answered at once: wrong tokens put to `$cbs` or sent with HTTP
+# requests, and wrong keys in SASL PLAIN. A misconfigured client with some retries stays below it.
+FREE_FAILED_AUTHENTICATIONS: Final = 50
+
+# Failed authentications per second that one address gets answered beyond these. Each one more waits longer, and its
+# connection is not read from meanwhile. A valid token or key is never delayed.
+FAILED_AUTHENTICATIONS_PER_SECOND: Final = 2
+
+# The same two for the loopback addresses: whoever is there shares the machine, and test suites try wrong keys by the
+# hundred.
+FREE_LOOPBACK_FAILED_AUTHENTICATIONS: Final = 2_000
+LOOPBACK_FAILED_AUTHENTICATIONS_PER_SECOND: Final = 50
+
+# Milliseconds. The longest that the answer to a failed authentication is delayed: below the time-outs of all SDKs,
+# which would take silence for a broken network, and less than a stranger's 20 seconds.
+MAX_FAILED_AUTHENTICATION_DELAY_MS: Final = 10_000
+
+# Addresses whose failed authentications are remembered; the one that failed longest ago is forgotten. 300 bytes each.
+MAX_WATCHED_ADDRESSES: Final = 10_000
 
 # --- AMQP: SASL -------------------------------------------------------------------------------------------------
 
@@ -343,6 +424,12 @@ MAX_PATTERN_CHARACTERS: Final = 1_024
 # Characters. A string that a rule puts together: sixteen times "SET a = a + a" would make anything of one character.
 # It is as much as a message may have in all its properties. Service: 65,536 bytes for the whole header.
 MAX_COMPUTED_CHARACTERS: Final = 65_536
+
+# Units of work, of about a nanosecond. What the rules of topics may take in one turn of the event loop: a filter costs
+# 500, and a LIKE one for each character that it looks through, or 50 with `_` behind a `%`. Copies of a message that
+# needs more are made in later turns; the message waits in its topic, on disk, and whatever is sent there waits behind
+# it. 2,000 filters cost one message a million, so a batch of 20 is copied at once. Service: not published.
+RULE_WORK_PER_TURN: Final = 20_000_000
 
 # Properties. User properties that one correlation filter names. Service: not published.
 MAX_CORRELATION_PROPERTIES: Final = 64

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from pathlib import Path
 
 import pytest
 
-from tandem.amqp import Settings
+from tandem.amqp import ACCEPTED, Settings
+from tandem.amqp.message import encode_message
 from tandem.bench.machine import resident_bytes
 from tandem.driver import Client
 from tandem.errors import RemoteError, TandemError
@@ -95,3 +97,28 @@ async def test_a_wrong_key_is_refused_while_another_client_works(broker: Broker,
             await Client.connect(HOST, broker.port, settings)
         async with await connect(broker, "honest"):
             pass
+
+
+class PoorBroker(Broker):
+    """One that the system gives few file descriptors."""
+
+    program = (
+        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128)); from tandem.cli import main; main()"
+    )
+
+
+@mission("M17")
+async def test_more_idle_strangers_than_descriptors_do_not_stop_the_broker(tmp_path: Path) -> None:
+    with PoorBroker(tmp_path) as broker:
+        broker.create_queue("orders")
+        broker.create_hub("hub", partition_count=1)
+        async with others_go_on(broker, "orders"):
+            strangers = [await asyncio.open_connection(HOST, broker.port) for _ in range(200)]
+            async with await connect(broker, "late") as client:
+                # The first event makes the first file of the journal.
+                events = await client.sender("hub")
+                for number in range(20):
+                    assert await events.send(encode_message(data=b"%d" % number)) == ACCEPTED
+        assert broker.is_running
+        for _, writer in strangers:
+            writer.close()

@@ -58,7 +58,7 @@ from tandem.errors import (
     UnauthorizedAccess,
 )
 
-__all__ = ["AMQP_HEADER", "Connection", "Role"]
+__all__ = ["AMQP_HEADER", "UNLIMITED_WORK", "Connection", "Role"]
 
 AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
 HEADER_BYTES: Final = 8
@@ -73,10 +73,11 @@ _unpack_frame_header: Final = struct.Struct(">IBBH").unpack_from
 
 OPENED: Final = ConnectionState.OPENED
 
-
-def _check_performative(size_bytes: int, limit_bytes: int = limits.MAX_PERFORMATIVE_BYTES) -> None:
-    if size_bytes > limit_bytes:
-        raise ResourceLimitExceeded(f"a performative of {size_bytes} bytes came, the limit is {limit_bytes}")
+# Units of work. A frame costs one, and one for each KiB of it. Those that come once per link or session rather than
+# once per message cost more, as they do in time; so does a flow, behind which a queue may be looked through.
+UNLIMITED_WORK: Final = 1 << 60
+_RARE_FRAME_WORK: Final = 15
+_FLOW_WORK: Final = 3
 
 
 class Role(enum.Enum):
@@ -93,6 +94,7 @@ class Connection:
         "dirty_sessions",
         "ended_channels",
         "events",
+        "has_more",
         "held_bytes",
         "idle",
         "incomplete_bytes",
@@ -103,6 +105,8 @@ class Connection:
         "is_header_next",
         "link_count",
         "max_frame_size",
+        "max_frame_size_once_open",
+        "max_performative_bytes",
         "open_received",
         "output",
         "output_bytes",
@@ -117,6 +121,9 @@ class Connection:
         "settings",
         "state",
         "undecided_bytes",
+        "unparsed",
+        "unparsed_at",
+        "work_left",
     )
 
     def __init__(self, role: Role, settings: Settings) -> None:
@@ -142,6 +149,8 @@ class Connection:
         self.idle = IdleTimeouts(settings.idle_timeout_ms)
         # Strangers get small frames; the peer's open raises this to what we advertise.
         self.max_frame_size = min(limits.MAX_FRAME_SIZE_BEFORE_OPEN_BYTES, settings.max_frame_size)
+        self.max_frame_size_once_open = settings.max_frame_size
+        self.max_performative_bytes = limits.MAX_PERFORMATIVE_BYTES
         self.peer_max_frame_size = limits.MIN_MAX_FRAME_SIZE_BYTES
         self.peer_channel_max = 0
         self.is_header_next = True
@@ -158,6 +167,11 @@ class Connection:
         # Input that does not make a whole frame yet, and how much is needed to go on.
         self.input_buffer = bytearray()
         self.input_wanted = HEADER_BYTES
+        # Input that `receive` has left for its next call because its work was used up, and where it starts.
+        self.has_more = False
+        self.unparsed = b""
+        self.unparsed_at = 0
+        self.work_left = 0
 
     # --- for the application --------------------------------------------------------------------------------
 
@@ -187,6 +201,13 @@ class Connection:
     def unsent_bytes(self) -> int:
         """Payloads that were sent and are not written: in the output, or behind a window that the peer keeps shut."""
         return self.output_bytes + self.pending_bytes
+
+    def limit_frames(self, max_frame_size: int, max_performative_bytes: int) -> None:
+        """Read no larger frames than these once the connection is open, whatever our open says."""
+        self.max_frame_size_once_open = min(max_frame_size, self.settings.max_frame_size)
+        self.max_performative_bytes = min(max_performative_bytes, limits.MAX_PERFORMATIVE_BYTES)
+        if self.open_received is not None:
+            self.max_frame_size = self.max_frame_size_once_open
 
     def open(self, *, sasl: bool = True) -> None:
         """Client: start. With `sasl` (what nearly every server wants) the handshake comes first."""
@@ -269,15 +290,30 @@ class Connection:
 
     # --- input ----------------------------------------------------------------------------------------------
 
-    def receive(self, data: bytes, now_ms: int = 0) -> list[Event]:
-        """Take bytes as they came from the transport; return what they meant."""
+    def receive(self, data: bytes, now_ms: int = 0, work: int = UNLIMITED_WORK) -> list[Event]:
+        """Take bytes as they came from the transport; return what they meant.
+
+        Stops when this much work is done, with `has_more` set: call it again with no bytes to go on. `work_left` says
+        how much was not used; it is negative if the last frame took more than there was.
+        """
         events: list[Event] = []
         self.events = events
+        self.work_left = work
         if self.is_broken:
+            self.has_more = False
             return events
         if data:
             self.idle.heard_at_ms = now_ms
-        if self.input_buffer:
+        offset = 0
+        if self.has_more:
+            if data:
+                data = self.unparsed[self.unparsed_at :] + data
+            else:
+                data = self.unparsed
+                offset = self.unparsed_at
+            self.has_more = False
+            self.unparsed = b""
+        elif self.input_buffer:
             # One buffer and no list of pieces, which for a peer that writes byte by byte would weigh twenty times more.
             if len(self.input_buffer) + len(data) < self.input_wanted:
                 self.input_buffer += data
@@ -285,21 +321,34 @@ class Connection:
             data = bytes(self.input_buffer) + data
             self.input_buffer.clear()
         try:
-            offset = self._parse(data)
+            offset = self._parse(data, offset)
         except ProtocolError as error:
             self._fail(error)
             return events
-        if offset < len(data) and not self.is_broken:
-            self.input_buffer += data[offset:]
+        self._keep(data, offset)
         return events
 
-    def _parse(self, data: bytes) -> int:
-        """Handle every whole frame; return where the first incomplete one starts."""
-        offset = 0
+    def _keep(self, data: bytes, offset: int) -> None:
+        """Keep what was not handled: all of it, or the beginning of a frame."""
+        if self.is_broken:
+            self.has_more = False
+        elif self.has_more:
+            # As it is: to copy the rest for each call would cost the square of its length.
+            self.unparsed = data
+            self.unparsed_at = offset
+        elif offset < len(data):
+            self.input_buffer += data[offset:]
+
+    def _parse(self, data: bytes, offset: int) -> int:
+        """Handle whole frames while there is work left; return where the first that was not handled starts."""
         end = len(data)
         while end - offset >= HEADER_BYTES and not self.is_broken:
+            if self.work_left <= 0:
+                self.has_more = True
+                return offset
             if not self.is_amqp_running:
                 if self.is_header_next:
+                    self.work_left -= _RARE_FRAME_WORK
                     self._on_header(data[offset : offset + HEADER_BYTES])
                     offset += HEADER_BYTES
                     continue
@@ -316,6 +365,7 @@ class Connection:
             if end - offset < size:
                 self.input_wanted = size
                 return offset
+            self.work_left -= 1 + (size >> 10)
             self._on_frame(kind, channel, data, offset + body, offset + size)
             offset += size
         self.input_wanted = HEADER_BYTES
@@ -395,15 +445,21 @@ class Connection:
                     self._session(channel, "disposition", decode_disposition(data, start, end), b"")
                     return
                 if code == FLOW:
+                    self.work_left -= _FLOW_WORK
                     self._session(channel, "flow", decode_flow(data, start, end), b"")
                     return
             if data[start + 3] == LIST32 and end - start >= 8:
                 # Before anything of it is decoded.
-                _check_performative(8 + int.from_bytes(data[start + 4 : start + 8], "big"))
+                self._check_performative(8 + int.from_bytes(data[start + 4 : start + 8], "big"), False)
+        self.work_left -= _RARE_FRAME_WORK
         performative, stop = decode_performative(data, start, end)
-        is_attach = isinstance(performative, Attach)
-        _check_performative(stop - start, limits.MAX_ATTACH_BYTES if is_attach else limits.MAX_PERFORMATIVE_BYTES)
+        self._check_performative(stop - start, isinstance(performative, Attach))
         self._on_performative(channel, performative, data[stop:end])
+
+    def _check_performative(self, size_bytes: int, is_attach: bool) -> None:
+        limit = min(self.max_performative_bytes, limits.MAX_ATTACH_BYTES) if is_attach else self.max_performative_bytes
+        if size_bytes > limit:
+            raise ResourceLimitExceeded(f"a performative of {size_bytes} bytes came, the limit is {limit}")
 
     def _session(self, channel: int, what: str, performative: Performative, payload: bytes) -> None:
         """Hand a frame to its session. What comes behind our close is swallowed."""
@@ -464,7 +520,7 @@ class Connection:
 
     def _on_open(self, received: Open) -> None:
         self._step(ConnectionInput.RECEIVE_OPEN)
-        self.max_frame_size = self.settings.max_frame_size
+        self.max_frame_size = self.max_frame_size_once_open
         if self.state is ConnectionState.DISCARDING or self.state is ConnectionState.CLOSE_SENT:
             return  # It crossed our close: there is nothing left to agree upon.
         self._check_open(received)
@@ -611,5 +667,7 @@ class Connection:
     def _break(self, error: ProtocolError) -> None:
         """Read nothing more, and let the driver hang up."""
         self.is_broken = True
+        self.has_more = False
+        self.unparsed = b""
         self.input_buffer.clear()
         self.events.append(ConnectionFailed(error))

@@ -344,7 +344,7 @@ class _Partial:
 class ReceiverLink(Link):
     """The peer sends, we grant credit."""
 
-    __slots__ = ("flow_state", "max_message_size", "partial", "unsettled")
+    __slots__ = ("flow_state", "max_message_size", "partial", "unsettled", "work_per_delivery")
 
     def __init__(self, session: Session, name: str, handle: int) -> None:
         super().__init__(session, name, handle, RECEIVER)
@@ -352,6 +352,8 @@ class ReceiverLink(Link):
         self.max_message_size = session.connection.settings.max_message_size
         self.partial: _Partial | None = None
         self.unsettled: set[int] = set()
+        # What the application needs for a delivery beside the cost of its frames, in `Connection.receive`'s units.
+        self.work_per_delivery = 0
 
     @property
     def credit(self) -> int:
@@ -449,6 +451,7 @@ class ReceiverLink(Link):
         flow_state = self.flow_state
         flow_state.on_delivery()
         session = self.session
+        session.connection.work_left -= self.work_per_delivery
         if flow_state.overrun or len(session.incoming_unsettled) >= session.max_unsettled:
             self._judge(flow_state.overrun)
         if transfer.more or transfer.aborted or len(payload) > self.max_message_size:

@@ -168,6 +168,7 @@ def serve(
     from tandem.driver import run
     from tandem.engine.tiers import tier_of
     from tandem.server.broker import BrokerSettings
+    from tandem.server.door import raise_descriptor_limit
     from tandem.server.health import OFF, HealthSettings
 
     logging.basicConfig(
@@ -193,6 +194,7 @@ def serve(
         records_operations=operations,
         health=HealthSettings.of(configuration.health) if health else OFF,
     )
+    raise_descriptor_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
     run(_serve(settings, config, configuration, chosen_tier))

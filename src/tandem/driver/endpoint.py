@@ -1,4 +1,8 @@
-"""One connection on one transport: bytes to the core, events to the application, output once per loop turn."""
+"""One connection on one transport: bytes to the core, events to the application, output once per loop turn.
+
+A peer that sends without pause gets a turn at a time (`tandem.driver.turns`): while input waits for its next turn,
+nothing more is read from that peer.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,15 @@ from typing import Protocol, cast
 
 from tandem.amqp import Connection, Event, Settings
 from tandem.amqp.connection import Role
+from tandem.driver.turns import Allowance, Turns
 from tandem.errors import ProtocolError
+from tandem.limits import (
+    MAX_FRAME_SIZE_BYTES,
+    MAX_PERFORMATIVE_BYTES,
+    MAX_STRANGER_FRAME_BYTES,
+    MAX_STRANGER_PERFORMATIVE_BYTES,
+    MAX_WORK_PER_SLICE,
+)
 
 __all__ = ["CLOSE_GRACE_S", "Application", "Endpoint", "close_endpoints"]
 
@@ -40,11 +52,20 @@ class Application(Protocol):
 class Endpoint(asyncio.Protocol):
     """An asyncio protocol for either role."""
 
-    def __init__(self, role: Role, settings: Settings, application: Application) -> None:
+    def __init__(self, role: Role, settings: Settings, application: Application, turns: Turns | None = None) -> None:
+        """Endpoints that share `turns` take turns with each other."""
         self.connection = Connection(role, settings)
         self.application = application
         self.is_congested = False
         self._loop = asyncio.get_running_loop()
+        self._turns = turns or Turns(self._loop)
+        self._is_in_rotation = False
+        # The application may have more to decide on input that was kept back.
+        self._is_turn_due = False
+        # What a peer may cost that has not proved anything; None for all others.
+        self._allowance: Allowance | None = None
+        # Until when nothing is handled for the peer, because of what it has cost or tried.
+        self._suspension: asyncio.TimerHandle | None = None
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due_ms = 0
@@ -65,6 +86,11 @@ class Endpoint(asyncio.Protocol):
         return self._peer_name
 
     @property
+    def peer_host(self) -> str:
+        """The address of the peer without its port."""
+        return self._peer_name.rpartition(":")[0].strip("[]")
+
+    @property
     def is_tls(self) -> bool:
         """Whether the transport is encrypted."""
         return self._is_tls
@@ -83,13 +109,89 @@ class Endpoint(asyncio.Protocol):
         self.flush()
 
     def data_received(self, data: bytes) -> None:
-        connection = self.connection
-        events = connection.receive(data, self.now_ms())
-        while events:
-            self.application.on_events(self, events)
-            # The application may have let the connection go on, by deciding an authentication.
-            events = connection.receive(b"")
+        if self._allowance is not None or self._suspension is not None:
+            # Kept for its turn.
+            self.connection.receive(data, self.now_ms(), 0)
+            self._choose_reading()
+            return
+        self._work(data)
         self.flush()
+
+    def take_turn(self) -> None:
+        """Handle some of the input that is left."""
+        self._is_in_rotation = False
+        if self._transport is None or self._transport.is_closing() or self._must_wait:
+            return
+        self._work(b"")
+        self.flush()
+
+    def _work(self, data: bytes) -> None:
+        """Handle input until there is no more of it, or until the turn is over."""
+        connection = self.connection
+        self._is_turn_due = False
+        ends_at = self._turns.end_of_turn()
+        events = connection.receive(data, self.now_ms(), MAX_WORK_PER_SLICE)
+        while True:
+            if self._allowance is not None:
+                self._charge(MAX_WORK_PER_SLICE - connection.work_left)
+            if events:
+                self.application.on_events(self, events)
+            elif not connection.has_more:
+                break
+            if self._turns.clock() >= ends_at or self._must_wait:
+                self._is_turn_due = True
+                return
+            # With nothing left too: the application may have let the connection go on, by deciding an authentication.
+            events = connection.receive(b"", 0, MAX_WORK_PER_SLICE)
+        # uvloop reads on at once if there is more in the kernel, 32 times, unless reading is paused.
+        self._is_turn_due = bool(data) and self._turns.clock() >= ends_at
+
+    # --- peers that have not proved anything ----------------------------------------------------------------
+
+    def limit(self, allowance: Allowance) -> None:
+        """Handle no more for the peer than the allowance covers, and only small frames, until `lift_limit`."""
+        self._allowance = allowance
+        self.connection.limit_frames(MAX_STRANGER_FRAME_BYTES, MAX_STRANGER_PERFORMATIVE_BYTES)
+
+    def lift_limit(self) -> None:
+        """Treat the peer like any other from now on."""
+        self._allowance = None
+        self.connection.limit_frames(MAX_FRAME_SIZE_BYTES, MAX_PERFORMATIVE_BYTES)
+        if self._suspension is not None:
+            self._suspension.cancel()
+            self._resume()
+
+    @property
+    def is_stranger(self) -> bool:
+        """The peer has an allowance, because it has not proved anything."""
+        return self._allowance is not None
+
+    def charge(self, work: int) -> None:
+        """Count work that the frames of the peer do not show, if the peer has an allowance."""
+        if self._allowance is not None:
+            self._charge(work)
+
+    def _charge(self, work: int) -> None:
+        assert self._allowance is not None
+        self._allowance.spend(work, self._loop.time())
+        wait_s = self._allowance.wait_s()
+        if wait_s > 0:
+            self.suspend(wait_s)
+
+    def suspend(self, delay_s: float) -> None:
+        """Handle nothing more for the peer, and read nothing, for this long."""
+        if self._suspension is not None:
+            if self._suspension.when() >= self._loop.time() + delay_s:
+                return
+            self._suspension.cancel()
+        self._suspension = self._loop.call_later(delay_s, self._resume)
+        self._choose_reading()
+
+    def _resume(self) -> None:
+        self._suspension = None
+        self._choose_reading()
+
+    # --- back-pressure --------------------------------------------------------------------------------------
 
     def pause_writing(self) -> None:
         self.is_congested = True
@@ -115,23 +217,34 @@ class Endpoint(asyncio.Protocol):
             self.application.on_writable(self)
             self.flush()
 
+    @property
+    def _must_wait(self) -> bool:
+        """The peer does not read from us, sends more than the application can settle, or is suspended."""
+        return self.is_congested or self.connection.is_saturated or self._suspension is not None
+
     def _choose_reading(self) -> None:
-        """Read from the peer, unless it does not read from us or sends more than the application can settle."""
+        """Read from the peer, unless it has to wait or has input left, which gets its turn then."""
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        is_held_back = self.is_congested or self.connection.is_saturated
+        must_wait = self._must_wait
+        has_input = self.connection.has_more or self._is_turn_due
+        is_held_back = must_wait or has_input
         if is_held_back and not self._is_held_back:
             transport.pause_reading()
         elif self._is_held_back and not is_held_back:
             transport.resume_reading()
         self._is_held_back = is_held_back
+        if has_input and not must_wait and not self._is_in_rotation:
+            self._is_in_rotation = True
+            self._turns.add(self, is_stranger=self._allowance is not None)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for timer in (self._timer, self._suspension):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._suspension = None
         self.application.on_lost(self)
         if not self.lost.done():
             self.lost.set_result(None)

@@ -17,8 +17,8 @@ from tandem.auth.keys import KeyRing, Resource
 from tandem.engine.backlogs import StrandedBacklog, is_backlog_queue, stranded_backlogs
 from tandem.engine.description import QueueDescription
 from tandem.engine.effects import DropQueue, Effects, PutSetting
-from tandem.engine.hubs.hub import EventHub
 from tandem.engine.head import HeadMemory
+from tandem.engine.hubs.hub import EventHub
 from tandem.engine.hubs.hubs import EventHubs
 from tandem.engine.message import BrokeredMessage
 from tandem.engine.metering import Meter
@@ -36,7 +36,7 @@ from tandem.engine.transactions import Transactions
 from tandem.engine.visibility import Visibility
 from tandem.errors import ArgumentError, EntityAlreadyExists, NotFound, ProtocolError, QuotaExceeded
 from tandem.ids import Nonces
-from tandem.limits import MAX_SUBSCRIPTIONS_PER_TOPIC
+from tandem.limits import MAX_SUBSCRIPTIONS_PER_TOPIC, RULE_WORK_PER_TURN
 from tandem.rules import TrueFilter
 
 __all__ = ["Namespace"]
@@ -67,6 +67,7 @@ class Namespace:
         "name",
         "nonces",
         "now_ms",
+        "rule_work_left",
         "timers",
         "transactions",
         "visibility",
@@ -87,6 +88,8 @@ class Namespace:
         self.key_ring = key_ring if key_ring is not None else KeyRing()
         self.nonces = nonces
         self.now_ms = now_ms
+        # What rules may still take in this turn.
+        self.rule_work_left = RULE_WORK_PER_TURN
         self.effects = Effects()
         self.timers = Timers()
         self.heads = HeadMemory()
@@ -115,6 +118,7 @@ class Namespace:
     def begin(self, now_ms: int) -> None:
         """Time goes forward only: a clock that is set back must not make a lock last longer than it was promised."""
         self.now_ms = max(self.now_ms, now_ms)
+        self.rule_work_left = RULE_WORK_PER_TURN
         self.meter.begin(self.now_ms)
 
     def tick(self) -> None:

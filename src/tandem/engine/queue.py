@@ -307,6 +307,10 @@ class Queue:
         """Where it is forwarded to, a message may be judged by its properties; and these say who scheduled it."""
         return self.description.forward_to is not None or self.namespace.visibility is not None
 
+    def prepare(self, message: BrokeredMessage) -> bool:
+        """Work towards activating a message that is due. False if there is more to do, in another turn."""
+        return True
+
     def activate(self, message: BrokeredMessage, row: int, is_delayed: bool) -> None:
         """The time of a scheduled message has come. One whose visibility was delayed has waited in this queue."""
         if is_delayed:

@@ -4,12 +4,13 @@
     correlation filters   one index for the whole topic: rules that do not match cost nothing
     SQL filters           each is evaluated
 
-So the cost of a message grows with the rules that match and with the number of SQL filters, and with nothing else.
+So the cost of a message grows with the rules that match and with the number of SQL filters, and with nothing else. It
+can be paid in parts: evaluating stops when the work that it may take is used up, and goes on later.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from tandem.engine.rule import Rule
 from tandem.rules import CorrelationFilter, CorrelationIndex, RuleEvaluationError, Subject
@@ -17,7 +18,10 @@ from tandem.rules import CorrelationFilter, CorrelationIndex, RuleEvaluationErro
 if TYPE_CHECKING:
     from tandem.engine.subscription import Subscription
 
-__all__ = ["Selection", "Selector"]
+__all__ = ["Selecting", "Selection", "Selector"]
+
+# Units of work, as `RULE_WORK_PER_TURN` has them: a filter, beside what it does to long texts.
+_EVALUATION_WORK: Final = 500
 
 
 class Selection:
@@ -33,16 +37,35 @@ class Selection:
         self.errors: list[RuleEvaluationError] = []
 
 
+class Selecting:
+    """A message whose rules are being evaluated."""
+
+    __slots__ = ("found", "is_done", "next_rule", "scheduled_number", "sequence_number", "subject", "version")
+
+    def __init__(self, subject: Subject, sequence_number: int) -> None:
+        self.subject = subject
+        # The number that the message gets in its topic, and by which it is known while it waits.
+        self.sequence_number = sequence_number
+        self.scheduled_number = 0
+        self.found: dict[Subscription, Selection] = {}
+        # How many of the SQL filters are evaluated, of which state of the rules.
+        self.next_rule = 0
+        self.version = 0
+        self.is_done = False
+
+
 class Selector:
     """The rules of all subscriptions of one topic, sorted by what it takes to evaluate them."""
 
-    __slots__ = ("_correlated", "_correlation", "_judged", "_unconditional")
+    __slots__ = ("_correlated", "_correlation", "_judged", "_unconditional", "_version")
 
     def __init__(self) -> None:
         self._correlated: dict[Rule, Subscription] = {}
         self._unconditional: dict[Rule, Subscription] = {}
         self._correlation = CorrelationIndex()
         self._judged: dict[Rule, Subscription] = {}
+        # Counts changes of the rules. Selecting begins at 0, so that it finds every state to be new.
+        self._version = 1
 
     @property
     def judged_count(self) -> int:
@@ -54,6 +77,7 @@ class Selector:
         return len(self._correlated)
 
     def add(self, subscription: Subscription, rule: Rule) -> None:
+        self._version += 1
         condition = rule.filter
         verdict = condition.verdict()
         if verdict is True:
@@ -65,6 +89,7 @@ class Selector:
             self._judged[rule] = subscription
 
     def remove(self, subscription: Subscription, rule: Rule) -> None:
+        self._version += 1
         condition = rule.filter
         verdict = condition.verdict()
         if verdict is True:
@@ -75,8 +100,40 @@ class Selector:
         elif verdict is None:
             del self._judged[rule]
 
-    def select(self, subject: Subject) -> dict[Subscription, Selection]:
-        """Who gets the message, and by which rules; and whose rules cannot be evaluated for it."""
+    def go_on(self, selecting: Selecting, work: int) -> int:
+        """Find who gets the message, and by which rules; and whose rules cannot be evaluated for it.
+
+        Stops when so much work is done, at least one filter: `is_done` says whether that was all. Returns what is left.
+        When the rules have changed since the last call it begins anew.
+        """
+        if selecting.version != self._version:
+            selecting.version = self._version
+            selecting.found = self._select_by_index(selecting.subject)
+            selecting.next_rule = 0
+        subject = selecting.subject
+        found = selecting.found
+        subject.work = 0
+        index = 0
+        for rule, subscription in self._judged.items():
+            index += 1
+            if index <= selecting.next_rule:
+                continue
+            if subject.work >= work:
+                return work - subject.work
+            selecting.next_rule = index
+            subject.work += _EVALUATION_WORK
+            try:
+                is_match = rule.filter.matches(subject)
+            except RuleEvaluationError as error:
+                _selection(found, subscription).errors.append(error)
+                continue
+            if is_match:
+                _note(found, subscription, rule)
+        selecting.is_done = True
+        return work - subject.work
+
+    def _select_by_index(self, subject: Subject) -> dict[Subscription, Selection]:
+        """Who gets the message without any filter being evaluated."""
         found: dict[Subscription, Selection] = {}
         for rule, subscription in self._unconditional.items():
             _note(found, subscription, rule)
@@ -90,14 +147,6 @@ class Selector:
         for key in keys:
             subscription, rule = cast("tuple[Subscription, Rule]", key)
             _note(found, subscription, rule)
-        for rule, subscription in self._judged.items():
-            try:
-                is_match = rule.filter.matches(subject)
-            except RuleEvaluationError as error:
-                _selection(found, subscription).errors.append(error)
-                continue
-            if is_match:
-                _note(found, subscription, rule)
         return found
 
 

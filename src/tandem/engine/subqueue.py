@@ -594,6 +594,8 @@ class SubQueue:
             return
         has_delays = self.namespace.visibility is not None
         for message in messages:
+            if not self.queue.prepare(message):
+                break
             row = self.move_out(message)
             has_waited = has_delays and is_delayed(message)
             if not has_waited:

@@ -2,6 +2,8 @@
 
     sent        copies into subscriptions, in the batch of the send: all of them are on disk, or none
     scheduled   waits in the topic's own stream until it is due, and is copied then
+    costly      one whose rules take long waits there too, due at once, and is copied when they are evaluated; what is
+                sent after it waits behind it
     forwarded   from another entity: waits there too, and is due at once. So forwarding stays one move, whatever
                 number of copies comes of it
 
@@ -21,7 +23,7 @@ from tandem.engine.message import SCHEDULED, Admission, BrokeredMessage, SharedB
 from tandem.engine.queue import Queue
 from tandem.engine.refusal import NO_SESSION
 from tandem.engine.rule import Rule, subject_of
-from tandem.engine.selector import Selection, Selector
+from tandem.engine.selector import Selecting, Selection, Selector
 from tandem.engine.topic_description import TopicDescription
 from tandem.limits import MAX_HEADER_BYTES, MAX_PAGE_MESSAGES
 from tandem.rules import RuleEvaluationError, Subject, apply_changes
@@ -45,12 +47,16 @@ _ANNOTATIONS: Final = {
 class Topic(Queue):
     """One entity that is sent to, and its subscriptions."""
 
-    __slots__ = ("selector", "subscriptions")
+    __slots__ = ("_last_waiting", "_selecting", "selector", "subscriptions")
 
     def __init__(self, namespace: Namespace, number: int, description: QueueDescription, created_at_ms: int) -> None:
         # By name in lower case.
         self.subscriptions: dict[str, Subscription] = {}
         self.selector = Selector()
+        # The first message that waits and whose rules are evaluated in part, and the number of the last that waits
+        # because its rules take long; 0 if none does.
+        self._selecting: Selecting | None = None
+        self._last_waiting = 0
         super().__init__(namespace, number, description, created_at_ms)
 
     @property
@@ -75,12 +81,29 @@ class Topic(Queue):
         if message.state == SCHEDULED:
             self._enter(message, row, properties)
         elif row < 0 and not message.hop_count:
-            self._publish(message)
+            self._take_or_queue(message)
         else:
             # From another entity: it takes its turn among the scheduled ones, as one that is due.
-            message.set_state(SCHEDULED, self.namespace.now_ms)
-            message.sequence_number = 0
-            self._enter(message, row, properties)
+            self._queue_up(message, row, properties)
+
+    def _take_or_queue(self, message: BrokeredMessage) -> None:
+        """A message that was sent here: copy it at once, unless its rules take long or others wait already."""
+        selecting: Selecting | None = None
+        if not self._last_waiting:
+            selecting = self._begin(message)
+            if self._go_on(selecting):
+                self._publish(message, selecting)
+                return
+        self._queue_up(message, -1, None)
+        self._last_waiting = message.sequence_number
+        if selecting is not None:
+            selecting.scheduled_number = message.sequence_number
+            self._selecting = selecting
+
+    def _queue_up(self, message: BrokeredMessage, row: int, properties: dict[str, object] | None) -> None:
+        message.set_state(SCHEDULED, self.namespace.now_ms)
+        message.sequence_number = 0
+        self._enter(message, row, properties)
 
     @property
     def activation_limit(self) -> int:
@@ -91,31 +114,58 @@ class Topic(Queue):
     def needs_bytes_to_activate(self) -> bool:
         return True
 
+    def prepare(self, message: BrokeredMessage) -> bool:
+        selecting = self._selecting
+        if selecting is None or selecting.scheduled_number != message.sequence_number:
+            # Judged as what it will be, and left as what it is: it may have to wait for another turn.
+            kept = message.sequence_number, message.enqueue_sequence_number, message.due_at_ms
+            message.due_at_ms = 0
+            selecting = self._selecting = self._begin(message)
+            message.sequence_number, message.enqueue_sequence_number, message.due_at_ms = kept
+            selecting.scheduled_number = message.sequence_number
+        return self._go_on(selecting)
+
     def activate(self, message: BrokeredMessage, row: int, is_delayed: bool) -> None:
+        selecting, self._selecting = self._selecting, None
+        assert selecting is not None, "it is prepared first"
+        if message.sequence_number == self._last_waiting:
+            self._last_waiting = 0
         self.namespace.effects.removed.append(row)
-        self._publish(message)
+        self._publish(message, selecting)
 
     # --- publishing -----------------------------------------------------------------------------------------
 
-    def _publish(self, message: BrokeredMessage) -> None:
-        namespace = self.namespace
+    def _begin(self, message: BrokeredMessage) -> Selecting:
+        """Begin to evaluate the rules for a message, as it will be when it is copied."""
         number = self.take_number()
         message.sequence_number = number
         message.stream = self.main.stream
         came_at_ms = message.enqueued_time_ms
-        message.enqueued_time_ms = namespace.now_ms
+        message.enqueued_time_ms = self.namespace.now_ms
         if not message.enqueue_sequence_number:
             message.enqueue_sequence_number = number
         default_ms = self.description.default_message_time_to_live_ms
         if default_ms is not None and default_ms < message.time_to_live_ms:
             message.time_to_live_ms = default_ms
-        admission = self._admission(message)
-        subject = subject_of(message, self._new_id)
+        selecting = Selecting(subject_of(message, self._new_id), number)
         # Each subscription sets the time of its copy; until then it says since when a delayed copy has waited.
         message.enqueued_time_ms = came_at_ms
+        return selecting
+
+    def _go_on(self, selecting: Selecting) -> bool:
+        """Evaluate rules for as long as this turn allows. True if that is done."""
+        namespace = self.namespace
+        namespace.rule_work_left = self.selector.go_on(selecting, namespace.rule_work_left)
+        return selecting.is_done
+
+    def _publish(self, message: BrokeredMessage, selecting: Selecting) -> None:
+        number = message.sequence_number = selecting.sequence_number
+        if not message.enqueue_sequence_number:
+            message.enqueue_sequence_number = number
+        admission = self._admission(message)
         copies: list[BrokeredMessage] = []
-        for subscription, selection in self.selector.select(subject).items():
-            self._copy(message, subject, subscription, selection, admission, copies)
+        for subscription, selection in selecting.found.items():
+            self._copy(message, selecting.subject, subscription, selection, admission, copies)
         if len(copies) > 1:
             self._share(message, copies)
 

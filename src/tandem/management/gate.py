@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import Final, Protocol, TypeVar
@@ -13,13 +14,14 @@ from tandem.addresses import parse_address
 from tandem.auth import Resource, Right
 from tandem.clock import Clock
 from tandem.engine.namespace import Namespace
-from tandem.errors import ProtocolError, ServerBusy
+from tandem.errors import InvalidToken, ProtocolError, ServerBusy
 from tandem.management.access import Judges, require_right
 from tandem.management.metered import count, expect_operation
 from tandem.server.directory import Directory
 from tandem.server.faults.http import MUTING_FAULT, Withheld, hang_up, has_met_faults, meet, stay_silent
 from tandem.server.health.monitor import Monitor
 from tandem.server.hosted_namespace import HostedNamespace
+from tandem.server.http_connection import trust
 from tandem.server.tracking import Tracker
 
 __all__ = ["HEALTH_PATH", "Gate", "ManagedBroker"]
@@ -37,6 +39,9 @@ DIAGNOSIS_PATH: Final = "/$api/v1/diagnosis"
 
 # Whether the process serves at all: whoever asks would end it otherwise.
 HEALTH_PATH: Final = "/health"
+
+# For how long the answer to a request with an invalid token is held back.
+_FAILURE_DELAY_S: Final = web.RequestKey("failure_delay_s", float)
 
 # How clients say which entity a token beside the usual one is for.
 _FORWARD_AUTHORIZATION: Final = {
@@ -100,9 +105,13 @@ class Gate:
         if transport is None:
             return hang_up(request)
         services.http_transports.add(transport)
+        # Requests that follow each other without pause take turns with everybody else.
+        await asyncio.sleep(0)
         try:
             return await self._handle(request, handler, hosted)
         finally:
+            if request.get(_FAILURE_DELAY_S):
+                await asyncio.sleep(request[_FAILURE_DELAY_S])
             services.http_transports.discard(transport)
 
     async def _handle(
@@ -152,7 +161,7 @@ class Gate:
         namespace knows it.
         """
         self.request_count += 1
-        require_right(request, entity, _resource(entity, owner), right, self._judges())
+        self._require_right(request, entity, _resource(entity, owner), right)
         expect_operation(request, entity, self._clock.now_ms())
         faults = _namespace.get().services.faults
         if faults is not None:
@@ -164,7 +173,7 @@ class Gate:
         Neither a fault nor an overload refuses such a request, or none could be cleared or found.
         """
         self.request_count += 1
-        require_right(request, "", _resource(""), Right.MANAGE, self._judges())
+        self._require_right(request, "", _resource(""), Right.MANAGE)
 
     def is_trusted(self, request: web.Request) -> bool:
         """Whether a request that needs no token has one for the whole namespace, with any right."""
@@ -172,7 +181,7 @@ class Gate:
         if not token:
             return False
         try:
-            require_right(request, "", _resource(""), None, self._judges(), token)
+            self._require_right(request, "", _resource(""), None, token)
         except ProtocolError:
             return False
         return True
@@ -187,7 +196,24 @@ class Gate:
 
     def admit_other(self, request: web.Request, entity: str, right: Right, token: str = "") -> None:
         """The same for another entity than that of the URL, which a token for the URL says nothing about."""
-        require_right(request, entity, _resource(entity), right, self._judges(), token)
+        self._require_right(request, entity, _resource(entity), right, token)
+
+    def _require_right(
+        self,
+        request: web.Request,
+        entity: str,
+        resource: Resource,
+        right: Right | None,
+        supplementary_token: str | None = None,
+    ) -> None:
+        try:
+            require_right(request, entity, resource, right, self._judges(), supplementary_token)
+        except InvalidToken:
+            if supplementary_token or hdrs.AUTHORIZATION in request.headers:
+                remote = request.remote or ""
+                request[_FAILURE_DELAY_S] = self._directory.failed_authentications.note(remote)
+            raise
+        trust(request.transport)
 
     def _judges(self) -> Judges:
         namespace = _namespace.get()

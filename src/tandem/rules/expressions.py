@@ -14,7 +14,7 @@ from typing import Final
 
 from tandem.rules.arithmetic import combine, negate
 from tandem.rules.errors import RuleEvaluationError
-from tandem.rules.like import Pattern
+from tandem.rules.like import MAKING_WORK, Pattern
 from tandem.rules.subject import Subject
 from tandem.rules.system import NAMES
 from tandem.rules.tokens import is_regular_name
@@ -536,6 +536,8 @@ class Like(Predicate):
             if not isinstance(source, str):
                 return None
             pattern = Pattern(source, escape)
+            subject.work += MAKING_WORK * len(source)
+        subject.work += pattern.work_per_character * len(text)
         return pattern.matches(text) != self.is_negated
 
     def level(self) -> int:

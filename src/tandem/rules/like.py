@@ -9,10 +9,19 @@ offset, and a character of the text costs one shift and one OR of an integer of 
 
 from __future__ import annotations
 
+from typing import Final
+
 from tandem.limits import MAX_PATTERN_CHARACTERS
 from tandem.rules.errors import RuleEvaluationError
 
-__all__ = ["Pattern"]
+__all__ = ["MAKING_WORK", "Pattern"]
+
+# Units of work, as `RULE_WORK_PER_TURN` has them: to take a pattern apart, for each of its characters.
+MAKING_WORK: Final = 100
+
+# The same for each character of a text that is looked through: by `str.find`, and bit by bit.
+_FINDING_WORK: Final = 1
+_BITS_WORK: Final = 50
 
 
 class Segment:
@@ -84,7 +93,7 @@ class Segment:
 class Pattern:
     """A pattern taken apart, to be matched many times."""
 
-    __slots__ = ("_head", "_is_whole", "_least", "_middle", "_tail")
+    __slots__ = ("_head", "_is_whole", "_least", "_middle", "_tail", "work_per_character")
 
     def __init__(self, text: str, escape: str = "") -> None:
         """`escape` is one character or none. RuleEvaluationError if the pattern is too long or ends with it."""
@@ -100,6 +109,12 @@ class Pattern:
         self._tail: Segment = segments[last]
         self._middle: list[Segment] = [segment for segment in segments[1:-1] if segment.length]
         self._least: int = sum([segment.length for segment in segments])
+        # At most, in the units of `RULE_WORK_PER_TURN`: nothing if only the ends of a text are looked at.
+        self.work_per_character: int = 0
+        for segment in self._middle:
+            self.work_per_character = max(
+                self.work_per_character, _BITS_WORK if len(segment.pieces) > 1 else _FINDING_WORK
+            )
 
     def matches(self, text: str) -> bool:
         if len(text) < self._least or not self._head.is_at(text, 0):

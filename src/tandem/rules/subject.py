@@ -51,10 +51,12 @@ class Subject:
     for an action, can be changed and keeps the values as they are in the message beside those that rules see.
     """
 
-    __slots__ = ("_bare", "_is_section_read", "_message", "_raw", "_spellings", "_system", "_user", "new_id")
+    __slots__ = ("_bare", "_is_section_read", "_message", "_raw", "_spellings", "_system", "_user", "new_id", "work")
 
     def __init__(self, new_id: Callable[[], uuid.UUID] | None = None) -> None:
         self.new_id = new_id
+        # What evaluating rules for it has cost, in the units of `RULE_WORK_PER_TURN`; whoever counts sets it to 0.
+        self.work: int = 0
         self._bare: bytes = b""
         self._message: Message | None = None
         self._is_section_read: bool = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,7 @@ from tandem.amqp.connection import Role
 from tandem.auth import AcceptAnyJwt, JwtValidator, KeyRing, RejectJwt
 from tandem.clock import Clock, SystemClock
 from tandem.driver.endpoint import Endpoint
+from tandem.driver.turns import Turns
 from tandem.engine.namespace import Namespace
 from tandem.engine.tiers import Tier
 from tandem.engine.transaction_memory import BrokerTransactionMemory
@@ -25,14 +27,16 @@ from tandem.errors import BrokerStalled, ConfigurationError, ConnectionForced, S
 from tandem.hosts import DEFAULT_NAMESPACE, LOCAL_DOMAIN
 from tandem.limits import MAX_UNDECIDED_BYTES_PER_CLIENT
 from tandem.server.directory import Directory
+from tandem.server.door import Door
 from tandem.server.health.monitor import Monitor
 from tandem.server.health.settings import OFF, HealthSettings
 from tandem.server.hosted_namespace import HostedNamespace
 from tandem.server.lazy_http import LazyHttp
 from tandem.server.listen_address import ListenAddress, placed
-from tandem.server.listener import Listener
-from tandem.server.peer import AUTHENTICATION_TIMEOUT_S, Peer
+from tandem.server.listener import Listener, ListenerLimits
+from tandem.server.peer import Peer
 from tandem.server.runner import Asker, Runner
+from tandem.server.services import AUTHENTICATION_TIMEOUT_S
 from tandem.server.throttle import Throttle
 from tandem.server.tls import server_context
 
@@ -145,6 +149,8 @@ class Broker:
             max_undecided_bytes=MAX_UNDECIDED_BYTES_PER_CLIENT,
             properties_for_host=self._open_properties,
         )
+        self._turns = Turns(self._loop)
+        self._door = Door()
         self._listeners: list[Listener] = []
         self._http = LazyHttp(self._load_http)
         self._import_routes: Callable[[], Callable[[], object]] | None = None
@@ -250,6 +256,7 @@ class Broker:
             add_routes = await asyncio.get_running_loop().run_in_executor(loader, self._import_http)
         from aiohttp import web
 
+        from tandem.server.http_log import HttpLog
         from tandem.server.websocket import add_websocket_route
 
         add_routes()
@@ -257,6 +264,7 @@ class Broker:
         runner = web.AppRunner(
             self.http,
             access_log=None,
+            logger=HttpLog(logging.getLogger("tandem.server.http")),
             keepalive_timeout=HTTP_KEEP_ALIVE_S,
             # A receiver that goes away while it waits must not be given a message.
             handler_cancellation=True,
@@ -281,8 +289,16 @@ class Broker:
             hosted.start()
             if settings.allows_faults:
                 hosted.services.fault_desk.open()
+        self._door.open()
         for address in self._addresses:
-            listener = Listener(self._make_endpoint, self._http, context, is_tls_only=address.is_tls_only)
+            listener = Listener(
+                self._make_endpoint,
+                self._http,
+                context,
+                ListenerLimits(authentication_timeout_s=settings.authentication_timeout_s),
+                is_tls_only=address.is_tls_only,
+                door=self._door,
+            )
             await listener.start(address.host, address.port, address.option)
             self._listeners.append(listener)
         self.monitor.start()
@@ -321,7 +337,7 @@ class Broker:
 
     def _make_endpoint(self) -> Endpoint:
         peer = Peer(self.directory)
-        endpoint = Endpoint(Role.SERVER, self._amqp_settings, peer)
+        endpoint = Endpoint(Role.SERVER, self._amqp_settings, peer, self._turns)
         peer.start(endpoint)
         return endpoint
 
@@ -356,5 +372,7 @@ class Broker:
         for listener in self._listeners:
             await listener.close()
         await self._http.cleanup()
+        if self._listeners:
+            self._door.close()
         for hosted in self.directory:
             await hosted.close()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tandem.hosts import LOCAL_DOMAIN
+from tandem.server.failed_authentications import FailedAuthentications
 from tandem.server.hosted_namespace import HostedNamespace
 
 __all__ = ["Directory"]
@@ -21,6 +23,7 @@ class Directory:
     def __init__(self, namespaces: Sequence[HostedNamespace]) -> None:
         self._by_name = {namespace.name.lower(): namespace for namespace in namespaces}
         self.default = namespaces[0]
+        self.failed_authentications = FailedAuthentications(time.monotonic)
 
     def __iter__(self) -> Iterator[HostedNamespace]:
         return iter(self._by_name.values())

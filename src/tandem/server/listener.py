@@ -14,7 +14,12 @@ from typing import TYPE_CHECKING, Final, Protocol
 from tandem.connection_pairs import bracketed
 from tandem.driver.endpoint import Endpoint, close_endpoints
 from tandem.errors import ConfigurationError, ConnectionForced
-from tandem.server.sniffer import Arrival, Speech
+from tandem.limits import MAX_ARRIVALS
+from tandem.server.door import Door
+from tandem.server.http_connection import HttpConnection
+from tandem.server.services import AUTHENTICATION_TIMEOUT_S
+from tandem.server.sniffer import Arrival, Handshakes, Speech
+from tandem.store.descriptors import is_out_of_descriptors
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -27,20 +32,12 @@ logger = logging.getLogger(__name__)
 # first HTTP request included.
 FIRST_BYTES_TIMEOUT_MS: Final = 10_000
 
-# Connections on one port, whatever they speak. Beyond it a new one is accepted and closed at once, so that its client
-# learns of it. Service: 5,000 for each namespace.
-MAX_CONNECTIONS: Final = 10_000
-
-# Connections on one port that have not said yet what they speak. One inside its TLS handshake costs about 60 KB, so
-# all together stay below 60 MB. Beyond it the oldest makes room.
-MAX_ARRIVALS: Final = 1_000
-
 # Milliseconds. A connection that is younger does not make room for others: when many clients come back at once, as
 # after a restart, the rest of them waits in the kernel's queue while the handshakes of the first are computed.
 MIN_ARRIVAL_PATIENCE_MS: Final = 2_000
 
 # Connections. How many are accepted before others have their turn on the loop.
-ACCEPT_BURST: Final = 64
+ACCEPT_BURST: Final = 16
 
 # Connections. How many the kernel may hold ready for us; it cuts this to its own limit.
 LISTEN_BACKLOG: Final = 4_096
@@ -57,9 +54,12 @@ class ListenerLimits:
     """What strangers may take from one port."""
 
     first_bytes_timeout_ms: int = FIRST_BYTES_TIMEOUT_MS
-    max_connections: int = MAX_CONNECTIONS
+    # Without a number it follows from the file descriptors of the process.
+    max_connections: int | None = None
     max_arrivals: int = MAX_ARRIVALS
     min_arrival_patience_ms: int = MIN_ARRIVAL_PATIENCE_MS
+    # Of HTTP connections, as of AMQP's: until a request has a valid token.
+    authentication_timeout_s: float = AUTHENTICATION_TIMEOUT_S
 
 
 class HttpServer(Protocol):
@@ -83,21 +83,26 @@ class Listener:
         limits: ListenerLimits | None = None,
         *,
         is_tls_only: bool = False,
+        door: Door | None = None,
     ) -> None:
         """The runner has to be set up already, and stays its owner's to clean up, after this is closed.
 
-        With `is_tls_only` a client that does not begin with TLS is disconnected.
+        With `is_tls_only` a client that does not begin with TLS is disconnected. Listeners that share a door share its
+        limit of connections.
         """
         self._make_endpoint = make_endpoint
         self._http = http
         self._tls = tls
         self._is_tls_only = is_tls_only
         self._limits = limits or ListenerLimits()
+        self._door = door or Door(self._limits.max_connections)
+        self._max_arrivals = min(self._limits.max_arrivals, max(1, self._door.max_connections // 2))
+        self._handshakes = Handshakes()
         self._loop = asyncio.get_running_loop()
         self._sockets: list[socket.socket] = []
         self._arrivals: dict[Arrival, None] = {}
         self._endpoints: set[Endpoint] = set()
-        self._http_connections: set[_HttpConnection] = set()
+        self._http_connections: set[HttpConnection] = set()
         self._resumption: asyncio.TimerHandle | None = None
         self._last_accept_error: int | None = None
         self._is_quiet = asyncio.Event()
@@ -147,7 +152,7 @@ class Listener:
         but the AMQP inside WebSockets, which is closed here whichever port it came by."""
         self.stop_accepting()
         for arrival in list(self._arrivals):
-            arrival.give_up()
+            arrival.abort()
         app = None if self._http is None else self._http.app
         inside_websockets: frozenset[Endpoint] = frozenset()
         if app is not None:
@@ -194,11 +199,13 @@ class Listener:
         if error.errno != self._last_accept_error:
             self._last_accept_error = error.errno
             logger.warning("new connections cannot be accepted, trying again: %s", error)
+        if is_out_of_descriptors(error):
+            self._door.make_room()
         self._pause_accepting()
 
     @property
     def _is_full(self) -> bool:
-        return len(self._arrivals) >= self._limits.max_arrivals
+        return len(self._arrivals) >= self._max_arrivals
 
     def _has_room(self) -> bool:
         """Whether one more stranger can be listened to, if need be in place of the one that was silent longest."""
@@ -208,7 +215,7 @@ class Listener:
         return (self._loop.time() - oldest.arrived_at) * 1000 >= self._limits.min_arrival_patience_ms
 
     def _admit(self, connection: socket.socket) -> None:
-        if self.connection_count >= self._limits.max_connections:
+        if self._door.is_full and not self._door.evict(self._limits.min_arrival_patience_ms / 1000):
             self.refused_count += 1
             connection.close()
             return
@@ -216,13 +223,21 @@ class Listener:
             oldest = next(iter(self._arrivals))
             # At once, since what it ends with may take another turn of the loop, and more are accepted in this one.
             del self._arrivals[oldest]
-            oldest.give_up()
+            self._door.leave(oldest)
+            oldest.abort()
         connection.setblocking(False)
         timeout_s = self._limits.first_bytes_timeout_ms / 1000
         arrival = Arrival(
-            connection, self._tls, self._choose, self._on_arrival_ended, timeout_s, is_tls_only=self._is_tls_only
+            connection,
+            self._tls,
+            self._choose,
+            self._on_arrival_ended,
+            timeout_s,
+            self._handshakes,
+            is_tls_only=self._is_tls_only,
         )
         self._arrivals[arrival] = None
+        self._door.enter(arrival)
         self._is_quiet.clear()
         arrival.look()
 
@@ -230,6 +245,7 @@ class Listener:
 
     def _on_arrival_ended(self, arrival: Arrival) -> None:
         self._arrivals.pop(arrival, None)
+        self._door.leave(arrival)
         if not self._arrivals:
             self._is_quiet.set()
 
@@ -237,43 +253,24 @@ class Listener:
         if speech is Speech.AMQP:
             endpoint = self._make_endpoint()
             self._endpoints.add(endpoint)
-            endpoint.lost.add_done_callback(lambda _: self._endpoints.discard(endpoint))
+            self._door.enter(endpoint)
+            endpoint.lost.add_done_callback(lambda _: self._on_endpoint_lost(endpoint))
             return endpoint
         server = self._http.server if self._http is not None else None
         if server is None:
             return None
-        http_connection = _HttpConnection(server(), self._http_connections.discard)
+        http_connection = HttpConnection(server(), self._on_http_lost, self._limits.authentication_timeout_s)
         self._http_connections.add(http_connection)
+        self._door.enter(http_connection)
         return http_connection
 
+    def _on_endpoint_lost(self, endpoint: Endpoint) -> None:
+        self._endpoints.discard(endpoint)
+        self._door.leave(endpoint)
 
-class _HttpConnection(asyncio.Protocol):
-    """Passes everything to aiohttp's own protocol, to learn when the connection is gone."""
-
-    __slots__ = ("_handler", "_on_lost")
-
-    def __init__(self, handler: asyncio.Protocol, on_lost: Callable[[_HttpConnection], None]) -> None:
-        self._handler = handler
-        self._on_lost = on_lost
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._handler.connection_made(transport)
-
-    def data_received(self, data: bytes) -> None:
-        self._handler.data_received(data)
-
-    def eof_received(self) -> bool | None:
-        return self._handler.eof_received()
-
-    def pause_writing(self) -> None:
-        self._handler.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._handler.resume_writing()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._on_lost(self)
-        self._handler.connection_lost(exc)
+    def _on_http_lost(self, connection: HttpConnection) -> None:
+        self._http_connections.discard(connection)
+        self._door.leave(connection)
 
 
 # --- errors -----------------------------------------------------------------------------------------------------

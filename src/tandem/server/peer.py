@@ -6,6 +6,7 @@ namespace's `$management`), and may declare transactions. It has little room and
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
@@ -36,6 +37,7 @@ from tandem.amqp.settings import PLAIN
 from tandem.amqp.terminus import Source, Target
 from tandem.auth import Claims, ClaimSet, Right, expired_text, is_sas_token, login, verify
 from tandem.driver.endpoint import Endpoint
+from tandem.driver.turns import Allowance
 from tandem.engine.consumer import Gate
 from tandem.errors import (
     ArgumentError,
@@ -46,6 +48,7 @@ from tandem.errors import (
     Scope,
     UnauthorizedAccess,
 )
+from tandem.limits import STRANGER_BURST_WORK, STRANGER_WORK_PER_SECOND
 from tandem.server.cross_entity import CrossEntitySessions
 from tandem.server.faults.faults import Encounter
 from tandem.server.nodes.acknowledging import SEND, Acknowledging
@@ -62,7 +65,7 @@ from tandem.server.nodes.responses import ResponseLink
 
 if TYPE_CHECKING:
     from tandem.server.directory import Directory
-from tandem.server.services import Services
+from tandem.server.services import AUTHENTICATION_TIMEOUT_S, Services
 
 __all__ = ["Peer"]
 
@@ -72,9 +75,6 @@ logger = logging.getLogger(__name__)
 # tried a few times.
 MAX_LINKS_BEFORE_AUTHENTICATION: Final = 8
 MAX_SESSIONS_BEFORE_AUTHENTICATION: Final = 8
-
-# Seconds. How long a connection may stay without proving anything. Service: 20.
-AUTHENTICATION_TIMEOUT_S: Final = 20.0
 
 # Links. Of one connection, whatever its sessions. The SDKs have a handful for each entity.
 MAX_LINKS_PER_CONNECTION: Final = 5_000
@@ -133,6 +133,7 @@ class Peer:
 
     def start(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
+        endpoint.limit(Allowance(STRANGER_BURST_WORK, STRANGER_WORK_PER_SECOND, asyncio.get_running_loop().time()))
         self.services.watch(self)
 
     def now_s(self) -> int:
@@ -281,11 +282,23 @@ class Peer:
                 for claims in login(event.user or "", event.password or "", self.services.key_ring):
                     self.put_claims(claims)
             except InvalidToken:
-                connection.reject_authentication()
+                self.after_failure(connection.reject_authentication)
                 return
+        # The endpoint goes on with what came behind the request, which was kept back until now.
         connection.accept_authentication()
-        # What came behind the request was kept back until now.
-        self._handle(connection.receive(b"", self.endpoint.now_ms()))
+
+    def after_failure(self, answer: Callable[[], None]) -> None:
+        """Answer a failed authentication: at once, or later if the address of the client has failed too often."""
+        delay_s = self._directory.failed_authentications.note(self.endpoint.peer_host)
+        if not delay_s:
+            answer()
+            return
+        self.endpoint.suspend(delay_s)
+        asyncio.get_running_loop().call_later(delay_s, self._answer_failure, answer)
+
+    def _answer_failure(self, answer: Callable[[], None]) -> None:
+        if not self.endpoint.lost.done():
+            self.turn(answer)
 
     def _choose_namespace(self, host: str | None) -> None:
         """The client says which host it means, in its SASL init and again in its open. Who has proven something to one
@@ -314,7 +327,9 @@ class Peer:
 
     def mark_authenticated(self) -> None:
         """Lift the limits of a stranger: the client has shown a valid token, for the connection or for one request."""
-        self._is_authenticated = True
+        if not self._is_authenticated:
+            self._is_authenticated = True
+            self.endpoint.lift_limit()
 
     @property
     def is_authenticated(self) -> bool:

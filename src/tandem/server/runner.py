@@ -43,6 +43,9 @@ logger = logging.getLogger(__name__)
 # acknowledgements are not held up for long.
 _MAX_QUERIES: Final = 64
 
+# Milliseconds. The same in time: some of them read a thousand messages.
+_MAX_QUERIES_MS: Final = 5
+
 # Milliseconds. How often to look whether the disk has room.
 _ROOM_INTERVAL_MS: Final = 250
 
@@ -274,8 +277,9 @@ class Runner:
         self._look_for_room()
         namespace.settle_turn()
         has_writes = self._write_decided()
+        ends_at_ms = self._clock.now_ms() + _MAX_QUERIES_MS
         for _ in range(_MAX_QUERIES):
-            if not self._queries:
+            if not self._queries or self._clock.now_ms() >= ends_at_ms:
                 break
             self._read(self._queries.popleft())
             namespace.settle_turn()

@@ -6,10 +6,11 @@ import asyncio
 import enum
 import socket
 import ssl
+from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
 
-__all__ = ["Arrival", "Speech", "recognise"]
+__all__ = ["Arrival", "Handshakes", "Speech", "recognise"]
 
 # The first byte of a TLS handshake record (RFC 8446 5.1). Neither AMQP nor HTTP begins with it.
 TLS_HANDSHAKE: Final = 0x16
@@ -19,6 +20,9 @@ AMQP: Final = b"AMQP"
 # Bytes. The request line and the headers of the first HTTP request. aiohttp bounds each line to 8,190; a token in a
 # header is what makes an honest head long.
 MAX_HTTP_HEAD_BYTES: Final = 32_768
+
+# TLS handshakes that are started in one turn of the loop.
+HANDSHAKES_PER_TURN: Final = 4
 
 # Seconds. How long a TLS peer may take to answer our close before its transport is dropped.
 TLS_SHUTDOWN_S: Final = 2.0
@@ -50,8 +54,32 @@ def recognise(said: bytes) -> Speech | None:
     return None if len(said) < MAX_HTTP_HEAD_BYTES else Speech.UNKNOWN
 
 
+class Handshakes:
+    """Starts TLS handshakes, a few in each turn of the loop: each takes about a millisecond, and a crowd that comes at
+    once would keep everybody else waiting for all of them."""
+
+    __slots__ = ("_loop", "_waiting")
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[Callable[[], None]] = deque()
+
+    def start_soon(self, start: Callable[[], None]) -> None:
+        self._waiting.append(start)
+        if len(self._waiting) == 1:
+            self._loop.call_soon(self._start_some)
+
+    def _start_some(self) -> None:
+        for _ in range(min(HANDSHAKES_PER_TURN, len(self._waiting))):
+            # It counts as waiting until it is started, so that it asks for no second call.
+            self._waiting[0]()
+            self._waiting.popleft()
+        if self._waiting:
+            self._loop.call_soon(self._start_some)
+
+
 class Arrival(asyncio.Protocol):
-    """A connection from its acceptance until what it speaks is known, or until it is given up.
+    """A connection from its acceptance until what it speaks is known, or until it is hung up on.
 
     The socket goes through three hands, and exactly one holds it: at first we do (`_socket`), to look at the first byte
     without taking it, since a TLS handshake has to be read from its beginning by the loop's own transport; then the
@@ -61,6 +89,7 @@ class Arrival(asyncio.Protocol):
 
     __slots__ = (
         "_choose",
+        "_handshakes",
         "_is_tls_only",
         "_loop",
         "_on_ended",
@@ -80,6 +109,7 @@ class Arrival(asyncio.Protocol):
         choose: Callable[[Speech], asyncio.Protocol | None],
         on_ended: Callable[[Arrival], None],
         timeout_s: float,
+        handshakes: Handshakes,
         *,
         is_tls_only: bool = False,
     ) -> None:
@@ -89,13 +119,14 @@ class Arrival(asyncio.Protocol):
         self._tls = tls
         self._is_tls_only = is_tls_only
         self._choose = choose
+        self._handshakes = handshakes
         self._on_ended: Callable[[Arrival], None] | None = on_ended
         self._task: asyncio.Task[None] | None = None
         self._transport: asyncio.Transport | None = None
         self._said = b""
         self.arrived_at = self._loop.time()
         # One deadline over everything, so that a peer gains nothing by being slow in several ways.
-        self._timer = self._loop.call_later(timeout_s, self.give_up)
+        self._timer = self._loop.call_later(timeout_s, self.abort)
 
     def look(self) -> None:
         """Look at the first byte, or wait until there is one."""
@@ -107,13 +138,20 @@ class Arrival(asyncio.Protocol):
             self._loop.add_reader(connection, self._look_again)
             return
         except OSError:
-            self.give_up()
+            self.abort()
             return
         is_tls = first == bytes([TLS_HANDSHAKE])
         if not first or (self._tls is None if is_tls else self._is_tls_only):
-            self.give_up()
+            self.abort()
             return
-        self._task = self._loop.create_task(self._make_transport(self._tls if is_tls else None))
+        if is_tls:
+            self._handshakes.start_soon(self._start)
+        else:
+            self._start(is_tls=False)
+
+    def _start(self, *, is_tls: bool = True) -> None:
+        if self._socket is not None:
+            self._task = self._loop.create_task(self._make_transport(self._tls if is_tls else None))
 
     def _look_again(self) -> None:
         assert self._socket is not None
@@ -138,7 +176,11 @@ class Arrival(asyncio.Protocol):
             if self._transport is None:
                 self._end()
 
-    def give_up(self) -> None:
+    @property
+    def is_stranger(self) -> bool:
+        return True
+
+    def abort(self) -> None:
         """Hang up at once."""
         if self._socket is not None:
             self._loop.remove_reader(self._socket)
@@ -172,7 +214,7 @@ class Arrival(asyncio.Protocol):
             return
         protocol = None if speech is Speech.UNKNOWN else self._choose(speech)
         if protocol is None:
-            self.give_up()
+            self.abort()
             return
         self._end()
         transport.set_protocol(protocol)

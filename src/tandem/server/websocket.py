@@ -7,6 +7,7 @@ share one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from aiohttp import ClientError, WSCloseCode, WSMsgType, hdrs, web
 
 from tandem.driver.endpoint import Endpoint, close_endpoints
 from tandem.errors import ConnectionForced
+from tandem.server.http_connection import HttpTransport
 
 __all__ = ["WebSocketTransport", "add_websocket_route", "websocket_endpoints"]
 
@@ -33,6 +35,9 @@ MAX_OUTGOING_MESSAGE_BYTES: Final = 65_536
 
 # Bytes. Where nobody says otherwise, a transport with more than this to write is congested (as in asyncio's own).
 DEFAULT_WRITE_BUFFER_HIGH_BYTES: Final = 65_536
+
+# Messages that are taken before other connections have their turn on the loop.
+MESSAGES_PER_TURN: Final = 16
 
 # Seconds. How long a peer may take to answer our closing handshake before the connection is dropped.
 CLOSING_TIMEOUT_S: Final = 2.0
@@ -64,11 +69,15 @@ def add_websocket_route(app: web.Application, make_endpoint: Callable[[], Endpoi
             timeout=CLOSING_TIMEOUT_S,
             protocols=SUBPROTOCOLS,
             compress=False,
+            # aiohttp would answer any number of pings before anybody else has a turn.
+            autoping=False,
             max_msg_size=MAX_INCOMING_MESSAGE_BYTES,
         )
         await response.prepare(request)
         endpoint = make_endpoint()
         endpoints.add(endpoint)
+        if isinstance(request.transport, HttpTransport):
+            request.transport.connection.tunnelled = endpoint
         try:
             await WebSocketTransport(response, request.transport, endpoint).run()
         finally:
@@ -132,19 +141,33 @@ class WebSocketTransport(asyncio.Transport):
                 self._deadline.cancel()
 
     async def _read(self) -> None:
+        message_count = 0
         while True:
             if self._resumption is not None:
                 await self._resumption
             if self._is_over:
                 return
             message = await self._response.receive()
+            message_count += 1
+            if message_count % MESSAGES_PER_TURN == 0:
+                # While messages are there to be taken nothing above waits for anything, and nobody else has a turn.
+                await asyncio.sleep(0)
             if message.type is WSMsgType.BINARY:
                 if not self._is_closing:
                     self._protocol.data_received(message.data)
+            elif message.type is WSMsgType.PING:
+                await self._answer_ping(message.data)
+            elif message.type is WSMsgType.PONG:
+                continue
             elif message.type is WSMsgType.TEXT:
                 self._close(WSCloseCode.UNSUPPORTED_DATA)
             else:
                 return
+
+    async def _answer_ping(self, data: bytes) -> None:
+        # If the connection is lost the reader learns of it next.
+        with contextlib.suppress(OSError, ClientError):
+            await self._response.pong(data)
 
     async def _write(self) -> None:
         """Write until nothing is left. Everything written in one turn of the loop is there when this starts."""

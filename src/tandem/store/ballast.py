@@ -11,6 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from tandem.store.descriptors import with_descriptors
+
 __all__ = ["BALLAST_BYTES", "Ballast"]
 
 # Bytes. As much as the log may hold, so that it can be copied into the database and start from its beginning.
@@ -54,7 +56,7 @@ class Ballast:
         if self.free_bytes() < self._size_bytes + _LOW_SPACE_BYTES:
             return False
         try:
-            with self._path.open("wb") as file:
+            with with_descriptors(lambda: self._path.open("wb")) as file:
                 os.posix_fallocate(file.fileno(), 0, self._size_bytes)
         except OSError:
             self._path.unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from tandem.auth import Right
 from tandem.engine.metering import Tally
 from tandem.engine.namespace import Namespace
 from tandem.errors import ProtocolError
-from tandem.limits import MESSAGE_OVERHEAD_BYTES
+from tandem.limits import MESSAGE_OVERHEAD_BYTES, UNDECIDED_DELIVERY_BYTES
 from tandem.server.faults.faults import Verdict
 from tandem.server.nodes.link_meter import LinkMeter
 
@@ -114,8 +114,10 @@ class Acknowledging:
         self, deliveries: list[IncomingDelivery], tally: Tally, message_count: int, settled_bytes: int
     ) -> None:
         held_bytes = settled_bytes + message_count * MESSAGE_OVERHEAD_BYTES
+        held_bytes += len(deliveries) * UNDECIDED_DELIVERY_BYTES
         self.peer.endpoint.connection.hold(held_bytes)
         self._in_flight += len(deliveries)
+        self.link.session.connection.undecided_bytes += UNDECIDED_DELIVERY_BYTES * len(deliveries)
         # The messages of a turn are mostly alike: the last one stands for all.
         self._loads.add(self._entity, message_count, len(deliveries) * len(deliveries[-1].payload))
         self._expected.append((self._namespace.now_ms, tally, message_count, held_bytes))

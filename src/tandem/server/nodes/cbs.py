@@ -9,7 +9,8 @@ from tandem.addresses import parse_address
 from tandem.amqp import ACCEPTED, AmqpError, IncomingDelivery, LinkAttached, Message, ReceiverLink, Rejected
 from tandem.amqp.message import Properties, encode_message
 from tandem.amqp.types import Int, Symbol
-from tandem.errors import ArgumentError, DecodeError, NotFound, OperationNotImplemented, ProtocolError
+from tandem.errors import ArgumentError, DecodeError, InvalidToken, NotFound, OperationNotImplemented, ProtocolError
+from tandem.limits import REQUEST_WORK
 from tandem.server.faults.faults import Faults
 from tandem.server.nodes.coordinator import refuses_transaction
 from tandem.server.nodes.responses import find_response_link
@@ -39,6 +40,7 @@ class CbsLink:
         reply = link.attach_reply()
         reply.max_message_size = _MAX_REQUEST_BYTES
         link.accept(reply)
+        link.work_per_delivery = REQUEST_WORK
         link.grant(_CREDIT)
 
     def on_delivery(self, delivery: IncomingDelivery) -> None:
@@ -61,6 +63,14 @@ class CbsLink:
             link.settle(delivery, Rejected(AmqpError.of(error)))
             return
         link.settle(delivery, ACCEPTED)
+        respond = partial(self._respond, properties, status, description, condition)
+        if condition == InvalidToken.condition:
+            self._peer.after_failure(respond)
+        else:
+            respond()
+
+    def _respond(self, properties: Properties, status: int, description: str, condition: str | None) -> None:
+        link = self._link
         response = find_response_link(self._peer.response_links, NODE, properties.reply_to, link)
         if response is None:
             return

@@ -17,7 +17,7 @@ from tandem.amqp import (
     decode_transaction_request,
 )
 from tandem.errors import DecodeError, NotAllowed, ProtocolError, QuotaExceeded, Scope
-from tandem.limits import MAX_TRANSACTIONS_BEFORE_AUTHENTICATION
+from tandem.limits import MAX_TRANSACTIONS_BEFORE_AUTHENTICATION, REQUEST_WORK
 
 if TYPE_CHECKING:
     from tandem.server.peer import Peer
@@ -45,6 +45,7 @@ class CoordinatorLink:
         reply = link.attach_reply()
         reply.max_message_size = _MAX_REQUEST_BYTES
         link.accept(reply)
+        link.work_per_delivery = REQUEST_WORK
         link.grant(_CREDIT)
 
     def on_delivery(self, delivery: IncomingDelivery) -> None:

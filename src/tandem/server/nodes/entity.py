@@ -139,6 +139,13 @@ class Ingress(Acknowledging):
         else:
             self.acknowledge_alone(delivery, tally, len(drafts))
 
+    def end_turn(self) -> None:
+        super().end_turn()
+        queue = self._queue
+        if isinstance(queue, Topic):
+            # A frame stands for about ten microseconds, and a filter for one at most.
+            self.link.work_per_delivery = queue.selector.judged_count // 10
+
     def _count(self, drafts: list[Draft]) -> Tally:
         """What the last of them is: the messages of a transfer are mostly of one kind."""
         tally = self._sends

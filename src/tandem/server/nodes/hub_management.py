@@ -16,7 +16,8 @@ from tandem.amqp.types import STRING_TYPE, Array, Int, Symbol, Timestamp
 from tandem.auth import ClaimSet, Right
 from tandem.engine.hubs.event import offset_of
 from tandem.engine.hubs.hub import EventHub
-from tandem.errors import ArgumentError, DecodeError, OperationNotImplemented, ProtocolError
+from tandem.errors import ArgumentError, DecodeError, InvalidToken, OperationNotImplemented, ProtocolError
+from tandem.limits import REQUEST_WORK
 from tandem.server.nodes.coordinator import refuses_transaction
 from tandem.server.nodes.event_hub import NO_EVENT_TIME_MS
 from tandem.server.nodes.responses import find_response_link
@@ -48,6 +49,7 @@ class HubManagementLink:
         reply = link.attach_reply()
         reply.max_message_size = _MAX_REQUEST_BYTES
         link.accept(reply)
+        link.work_per_delivery = REQUEST_WORK
         link.grant(_CREDIT)
 
     def on_delivery(self, delivery: IncomingDelivery) -> None:
@@ -85,6 +87,13 @@ class HubManagementLink:
         }
         if condition is not None:
             answer["error-condition"] = Symbol(condition)
+        respond = partial(self._respond, properties, answer, body)
+        if condition == InvalidToken.condition and "security_token" in asked:
+            self.peer.after_failure(respond)
+        else:
+            respond()
+
+    def _respond(self, properties: Properties, answer: dict[str, object], body: dict[str, object]) -> None:
         response = find_response_link(self.peer.response_links, self.address.resource, properties.reply_to, self.link)
         if response is not None:
             response.send(

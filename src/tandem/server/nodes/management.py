@@ -56,6 +56,7 @@ from tandem.limits import (
     MAX_RECEIVE_BYTES,
     MAX_RULES_PER_SUBSCRIPTION,
     MESSAGE_OVERHEAD_BYTES,
+    REQUEST_WORK,
 )
 from tandem.server.admission import Admission
 from tandem.server.faults.faults import Verdict
@@ -245,6 +246,7 @@ class ManagementLink:
         message_bytes = subqueue.queue.max_message_size_bytes + MAX_PERFORMATIVE_BYTES
         reply.max_message_size = max(MAX_MANAGEMENT_REQUEST_BYTES, message_bytes)
         link.accept(reply)
+        link.work_per_delivery = REQUEST_WORK
         link.grant(_CREDIT)
 
     def on_delivery(self, delivery: IncomingDelivery) -> None:

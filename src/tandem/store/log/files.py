@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
+from tandem.store.descriptors import with_descriptors
+
 __all__ = ["Bytes", "DiskFiles", "Files"]
 
 Bytes: TypeAlias = bytes | bytearray | memoryview | mmap.mmap
@@ -60,7 +62,7 @@ class DiskFiles:
             self.sync_folder(folder.parent)
 
     def open(self, path: Path) -> int:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return with_descriptors(lambda: os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
 
     def write(self, descriptor: int, position: int, pieces: Sequence[Bytes]) -> None:
         for start in range(0, len(pieces), _MAX_PIECES):
@@ -86,7 +88,7 @@ class DiskFiles:
         source.replace(target)
 
     def sync_folder(self, path: Path) -> None:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = with_descriptors(lambda: os.open(path, os.O_RDONLY | os.O_CLOEXEC))
         try:
             os.fsync(descriptor)
         finally:

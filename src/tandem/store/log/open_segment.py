@@ -12,6 +12,7 @@ from tandem.amqp.sections import NO_ENTRIES, Entries
 from tandem.arrow import load_arrow
 from tandem.engine.hubs.event import Event
 from tandem.errors import StoreCorrupt
+from tandem.store.descriptors import with_descriptors
 from tandem.store.log.segment import Segment
 
 __all__ = ["OpenSegment", "OpenSegments"]
@@ -83,7 +84,7 @@ class OpenSegment:
 def _mapped(path: Path) -> list[Any]:
     """The record batches of a file, none of which is read yet."""
     try:
-        file = pa.ipc.open_file(pa.memory_map(str(path)))
+        file = pa.ipc.open_file(with_descriptors(lambda: pa.memory_map(str(path))))
         return [file.get_batch(index) for index in range(file.num_record_batches)]
     except (pa.ArrowException, OSError) as error:
         raise StoreCorrupt(f"{path} cannot be read: {error}; run `tandem check`") from error

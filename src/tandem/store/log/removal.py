@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
-from itertools import islice
 from pathlib import Path
 
 from tandem.errors import StoreFailed
+from tandem.store.descriptors import is_out_of_descriptors, with_descriptors
 from tandem.store.log.files import Files
 from tandem.store.log.pins import Pins
 
@@ -57,8 +57,8 @@ class Removal:
         """Whether nothing is left of it."""
         left = self._at_once
         try:
-            for partition in list(folder.iterdir()) if folder.exists() else ():
-                found = list(islice(partition.iterdir(), left))
+            for partition in _entries(folder) if folder.exists() else ():
+                found = _entries(partition)[:left]
                 for path in found:
                     self._files.unlink(path)
                 left -= len(found)
@@ -67,6 +67,9 @@ class Removal:
                 self._files.remove_folder(partition)
             self._files.remove_folder(folder)
         except OSError as error:
+            if is_out_of_descriptors(error):
+                # Nothing is wrong with the disk: there is another sweep.
+                return False
             raise StoreFailed(f"{folder} could not be removed: {error}") from error
         return True
 
@@ -75,3 +78,7 @@ class Removal:
             self._files.unlink(path)
         except OSError as error:
             raise StoreFailed(f"{path} could not be deleted: {error}") from error
+
+
+def _entries(folder: Path) -> list[Path]:
+    return with_descriptors(lambda: list(folder.iterdir()))

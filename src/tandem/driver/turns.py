@@ -1,0 +1,95 @@
+"""Turns on the event loop: connections that send without pause are served in rotation, and behind everybody else.
+
+A connection handles its input as it comes, for at most one turn. What is left waits here, and nothing more is read from
+that connection until its input is used up. Each pass over the waiting connections is short, and between two passes the
+event loop serves whatever else is ready.
+
+Connections that have not proved anything wait in a rotation of their own, from their first byte on, with less time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from tandem.limits import MAX_STRANGER_TURNS_MS, MAX_TURN_MS, MAX_TURNS_MS
+
+__all__ = ["Allowance", "TurnTaker", "Turns"]
+
+_TURN_S: Final = MAX_TURN_MS / 1000
+_PASS_S: Final = MAX_TURNS_MS / 1000
+_STRANGER_PASS_S: Final = MAX_STRANGER_TURNS_MS / 1000
+
+
+class TurnTaker(Protocol):
+    """A connection with input that is not handled yet."""
+
+    def take_turn(self) -> None:
+        """Handle some of it, and ask for another turn if there is more."""
+
+
+class Turns:
+    """The rotation of all connections of one broker."""
+
+    __slots__ = ("_is_scheduled", "_loop", "_strangers", "_waiting", "clock")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, clock: Callable[[], float] = time.perf_counter) -> None:
+        """`clock` measures how long a turn takes. The clock of uvloop stands still during one."""
+        self._loop = loop
+        self.clock = clock
+        self._waiting: deque[TurnTaker] = deque()
+        self._strangers: deque[TurnTaker] = deque()
+        self._is_scheduled = False
+
+    def end_of_turn(self) -> float:
+        """Return when a turn that begins now is over."""
+        return self.clock() + _TURN_S
+
+    def add(self, taker: TurnTaker, *, is_stranger: bool) -> None:
+        """Let a connection have a turn when it is its time. It must not wait already."""
+        (self._strangers if is_stranger else self._waiting).append(taker)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            self._loop.call_soon(self._pass)
+
+    def _pass(self) -> None:
+        # First, or an error would leave all of them waiting for good.
+        self._is_scheduled = False
+        try:
+            self._run(self._waiting, _PASS_S)
+            self._run(self._strangers, _STRANGER_PASS_S)
+        finally:
+            if (self._waiting or self._strangers) and not self._is_scheduled:
+                self._is_scheduled = True
+                self._loop.call_soon(self._pass)
+
+    def _run(self, waiting: deque[TurnTaker], longest_s: float) -> None:
+        """Give each one turn, as far as the time allows."""
+        ends_at = self.clock() + longest_s
+        for _ in range(len(waiting)):
+            waiting.popleft().take_turn()
+            if self.clock() >= ends_at:
+                return
+
+
+class Allowance:
+    """A rate of work: some at once, then so much a second. What is overdrawn has to be waited for."""
+
+    __slots__ = ("_balance", "_burst", "_rate", "_told_at_s")
+
+    def __init__(self, burst: float, per_second: float, now_s: float) -> None:
+        self._burst = burst
+        self._rate = per_second
+        self._balance = burst
+        self._told_at_s = now_s
+
+    def spend(self, work: float, now_s: float) -> None:
+        self._balance = min(self._burst, self._balance + (now_s - self._told_at_s) * self._rate) - work
+        self._told_at_s = now_s
+
+    def wait_s(self) -> float:
+        """Return for how long nothing more may be done, counted from the last call of `spend`."""
+        return max(0.0, -self._balance / self._rate)
