@@ -64,9 +64,9 @@ MUTANTS: Final = (
     Mutant(
         "given back twice",
         SubQueue,
-        "put_in_line",
-        "self.outlet.head.add_out_of_order(message)",
-        "self.outlet.head.add(message)\n            self.outlet.head._ready.append(message)",
+        "_give_back",
+        "self.put_in_line(message)",
+        "self.put_in_line(message)\n            self.put_in_line(message)",
     ),
     Mutant("not given back", SubQueue, "_give_back", "if message.state != ACTIVE:", "if True:"),
     Mutant("released is failed", SubQueue, "release", "self._give_back(lock)", "self._give_back_failed(lock)"),
