@@ -48,7 +48,7 @@ def test_a_journal_that_is_cut_anywhere_in_its_last_records_has_all_before(home:
     home.log.close()
     path = last_file(home)
     whole = path.read_bytes()
-    ends = [HEADER_BYTES, *(found.frame.end for found in home.reopen()._journal.scan())]
+    ends = [HEADER_BYTES, *(found.frame.end for found in home.reopen()._journal.scan({}))]
     # The header, then the state of the log: the highest number, and where the three partitions stand.
     counts = [0, 0, 0, 0, 0, 3, 4, 8]
     assert len(ends) == len(counts)
@@ -81,7 +81,7 @@ def test_damage_to_what_was_acknowledged_is_told(home: Home) -> None:
     home.log.close()
     path = last_file(home)
     whole = path.read_bytes()
-    starts = [found.place.position for found in home.reopen()._journal.scan()]
+    starts = [found.place.position for found in home.reopen()._journal.scan({})]
     for position in range(HEADER_BYTES, starts[-1]):
         damaged = bytearray(whole)
         damaged[position] ^= 0x10
