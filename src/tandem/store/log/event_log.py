@@ -329,7 +329,8 @@ class EventLog:
     def _take_found(self) -> None:
         while self._found_lost:
             partition, first, end, what, is_for_all = self._found_lost.popleft()
-            if partition.begin_sequence_number < end:
+            first = max(first, partition.begin_sequence_number)
+            if first < end:
                 self._lose(partition, first, end, what, is_for_all=is_for_all)
 
     def _on_dropped(self, partitions: list[PartitionLog]) -> None:
@@ -390,7 +391,7 @@ class EventLog:
         folder = partition_folder(self._directory, hub_number, partition_id)
         segments = partition.segments_within(first, end)
         records = partition.tail.within(first, end)
-        pinned = {segment.arrow_path(folder) for segment in segments}
+        pinned = {path for segment in segments for path in segment.paths(folder)}
         pinned |= {self._journal.files[record.place.file_number].path for record in records}
         self._pins.take(pinned)
         missing = partition.missing_columns.within(first, end)

@@ -68,7 +68,7 @@ class Scrub:
 
     def _start(self, partition: PartitionLog, segment: Segment) -> None:
         folder = partition_folder(self._directory, partition.hub_number, partition.partition_id)
-        pinned = [segment.arrow_path(folder)]
+        pinned = segment.paths(folder)
         self._pins.take(pinned)
 
         def verify() -> None:
