@@ -580,25 +580,25 @@ class SqliteStore(WithLog):
         blocks = self.log.unreserved()
         if not blocks:
             return
-        rows = [(f"{RESERVED_EVENTS}{hub}", msgspec.json.encode(numbers).decode()) for hub, numbers in blocks.items()]
+        effects = Effects()
+        effects.changes += [
+            PutSetting(f"{RESERVED_EVENTS}{hub}", msgspec.json.encode(numbers).decode())
+            for hub, numbers in blocks.items()
+        ]
         try:
-            # A savepoint if a batch is being written: then it is committed with that.
-            with self._connection:
-                self._connection.executemany("INSERT OR REPLACE INTO setting VALUES (?, ?)", rows)
-        except apsw.FullError:
-            # The next commit tries again.
-            return
+            if not self._batch:
+                self._execute("BEGIN IMMEDIATE")
+            # Part of the batch, which is written again if the disk is full.
+            self._batch.append(effects)
+            self._write(effects)
         except apsw.Error as error:
             raise StoreFailed(f"the store could not be written: {error}") from error
-        if not self._batch:
-            self.log.reserved(blocks)
         self._reserved_in_batch = blocks
 
     def _commit_without_ballast(self) -> None:
         """The disk is full. Give up the ballast, and write the batch again into the space that it took."""
         if self._connection.in_transaction:
             self._execute("ROLLBACK")
-        self._reserved_in_batch = {}
         self._ballast.give_up()
         # A log that was copied starts from its beginning, and then the batch may need no space at all.
         self._wait_for_checkpoint()

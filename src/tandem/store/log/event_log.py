@@ -61,6 +61,10 @@ JOURNAL_NAME: Final = "journal"
 # Records of the journal that stay taken apart, for a reader that asks for some events of a large one at a time.
 _KEPT_RECORDS: Final = 8
 
+# Ranges of missing events that one bulk read may have: of at most 40 characters each in the head of the answer, which
+# clients read up to 8 KiB or more.
+_MAX_MISSING_RANGES: Final = 100
+
 
 class EventLog:
     """Below a folder of its own. `recover` comes first."""
@@ -415,6 +419,13 @@ class EventLog:
             lambda: self._pins.give_back(pinned),
             missing,
         )
+
+    def end_of_bulk_read(self, hub_number: int, partition_id: int, first: int, end: int) -> int:
+        """Where a bulk read has to end so that the list of its missing events fits into the head of an answer."""
+        self._take_found()
+        partition = self._table.find(hub_number, partition_id)
+        missing = [] if partition is None else partition.missing_columns.within(first, end)
+        return missing[_MAX_MISSING_RANGES - 1][1] if len(missing) > _MAX_MISSING_RANGES else end
 
     def size_bytes(self, hub_number: int, partition_id: int) -> int:
         """Of all payloads of a partition that are retained."""
