@@ -1,4 +1,4 @@
-"""`python -m tests.store.log_damage --faults 2000 --seed 1`: single faults in the files of a log of event hubs.
+"""`python -m tests.store.log_damage --faults 2000 --seed 1`: single faults in each kind of file of a log of event hubs.
 
 Each fault is injected into a copy of a log, left by a broker that was killed or stopped in order. Then `tandem check`
 reads it, and the log is opened and read from end to end, over AMQP and in bulk, appended to, sealed, and opened again.
@@ -19,10 +19,14 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
+
+import pyarrow as pa
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from tandem.store.log.check import check_log
 from tandem.store.log.event_log import EventLog
@@ -42,8 +46,10 @@ from tests.store.log_content import (
 
 __all__ = ["LogSweep"]
 
-# How often a fault is drawn in each kind of file. There are few marks and many events.
-_WEIGHTS: Final = {"journal": 30, "arrow": 25, "amqp": 20, "sums": 10, "marks": 10, "folder": 5}
+_KINDS: Final = ("journal", "arrow", "amqp", "sums", "marks")
+
+# Faults after which so much is appended that it is sealed: one in so many. It takes most of the time.
+_SEALED_EVERY: Final = 8
 
 _EVENTS: Final = re.compile(r"hub '(\w+)' partition (\d+), events? (\d+)(?: to (\d+))?")
 
@@ -59,32 +65,40 @@ class LogSweep:
     variants: list[Variant]
     seed: int
     folder: Path
+    # By the kind of the file and the state of the broker; by the kind of the file and that of the fault.
     outcomes: dict[str, Counter[str]] = field(default_factory=dict)
+    by_fault: dict[str, Counter[str]] = field(default_factory=dict)
     lost_events: int = 0
     broken: list[dict[str, Any]] = field(default_factory=list)
 
-    def run(self, faults: int) -> None:
+    def run(self, faults: int, advance: Callable[[str], None] = lambda kind: None) -> None:
+        """So many faults in each kind of file, and each folder missing once."""
         chance = random.Random(self.seed)
-        for number in range(faults):
-            variant = self.variants[number % len(self.variants)]
-            kind, fault = self._draw(chance, variant)
-            outcome = self._judged(variant, fault, number)
-            self.outcomes.setdefault(f"{kind}, {variant.name}", Counter())[outcome] += 1
+        number = 0
+        for variant in self.variants:
+            for path in variant.folders():
+                fault = Fault(str(path.relative_to(variant.directory)), "missing", 0, 0)
+                self._try("folder", variant, fault, number)
+                number += 1
+        for turn in range(faults):
+            variant = self.variants[turn % len(self.variants)]
+            files = variant.files()
+            for kind in _KINDS:
+                path = chance.choice(files[kind])
+                self._try(kind, variant, draw_fault(chance, path, str(path.relative_to(variant.directory))), number)
+                number += 1
+                advance(kind)
 
-    def _draw(self, chance: random.Random, variant: Variant) -> tuple[str, Fault]:
-        files = variant.files()
-        (kind,) = chance.choices(list(_WEIGHTS), list(_WEIGHTS.values()))
-        if kind == "folder":
-            path = chance.choice(variant.folders())
-            return kind, Fault(str(path.relative_to(variant.directory)), "missing", 0, 0)
-        path = chance.choice(files[kind])
-        return kind, draw_fault(chance, path, str(path.relative_to(variant.directory)))
+    def _try(self, kind: str, variant: Variant, fault: Fault, number: int) -> None:
+        outcome = self._judged(variant, fault, number)
+        self.outcomes.setdefault(f"{kind}, {variant.name}", Counter())[outcome] += 1
+        self.by_fault.setdefault(f"{kind}, {fault.kind}", Counter())[outcome] += 1
 
     def _judged(self, variant: Variant, fault: Fault, number: int) -> str:
         home = self.folder / f"fault-{number}"
         shutil.copytree(variant.directory, home)
         try:
-            return _Trial(variant, fault, home, self).run()
+            return _Trial(variant, fault, home, self, number % _SEALED_EVERY == 0).run()
         except Exception as error:
             # Whatever ends an opening or a read here would end a broker.
             self.broken.append({"variant": variant.name, "fault": str(fault), "number": number, "error": repr(error)})
@@ -101,6 +115,7 @@ class LogSweep:
             "faults": sum(total.values()),
             "outcomes": dict(total),
             "by_file": {kind: dict(found) for kind, found in sorted(self.outcomes.items())},
+            "by_fault": {kind: dict(found) for kind, found in sorted(self.by_fault.items())},
             "lost_events": self.lost_events,
             "broken": self.broken[:50],
             "is_kept": not self.broken,
@@ -110,12 +125,15 @@ class LogSweep:
 class _Trial:
     """One fault."""
 
-    def __init__(self, variant: Variant, fault: Fault, home: Path, sweep: LogSweep) -> None:
+    def __init__(self, variant: Variant, fault: Fault, home: Path, sweep: LogSweep, is_sealed: bool) -> None:
         self._variant = variant
         self._fault = fault
         self._home = home
         self._sweep = sweep
         self._reserved = variant.reserved
+        # Whether so much is appended that it is sealed.
+        self._is_sealed = is_sealed
+        self._turns = 5 if is_sealed else 1
 
     def run(self) -> str:
         path = self._home / self._fault.file
@@ -158,10 +176,10 @@ class _Trial:
             self._home / "hubs", HUBS, names=NAMES, reserved=self._reserved, last_dropped_hub=max(HUBS) + 1
         ).findings
 
-    def _opened(self) -> tuple[EventLog, Content]:
+    def _opened(self, has_rows: bool = True) -> tuple[EventLog, Content]:
         log = open_log(self._home)
         log.recover(HUBS, names=NAMES, reserved=self._reserved, last_dropped_hub=max(HUBS) + 1)
-        return log, read_content(log)
+        return log, read_content(log, has_rows)
 
     # --- judging --------------------------------------------------------------------------------------------
 
@@ -173,8 +191,8 @@ class _Trial:
         if content.begins != expected.begins:
             raise Broken(f"the begins are {content.begins}, and were {expected.begins}")
         may_lose, may_lose_rows = affected(self._variant, self._fault)
-        lost = _lost(expected.events, content.events, may_lose, "events")
-        lost_rows = _lost(expected.rows, content.rows, may_lose_rows, "rows")
+        lost = _lost_events(expected.events, content.events, may_lose)
+        lost_rows = _lost_rows(expected.rows, content.rows, may_lose_rows)
         return lost, lost_rows
 
     def _require_reported(self, lost: set[tuple[Key, int]], sentences: Iterable[str], who: str) -> None:
@@ -192,10 +210,10 @@ class _Trial:
 
     def _go_on(self, log: EventLog, content: Content) -> None:
         """Append, seal and read; then close."""
-        append_more(log)
-        more = read_content(log)
+        append_more(log, self._turns)
+        more = read_content(log, has_rows=False)
         for key, behind in content.nexts.items():
-            if set(more.events[key]) != set(content.events[key]) | set(range(behind, behind + 300)):
+            if set(more.events[key]) != set(content.events[key]) | set(range(behind, behind + 30 * self._turns)):
                 raise Broken(f"{key}: what was appended is not what is read")
             if any(more.events[key][number] != found for number, found in content.events[key].items()):
                 raise Broken(f"{key}: an event has changed")
@@ -203,16 +221,17 @@ class _Trial:
 
     def _open_again(self, lost: set[tuple[Key, int]]) -> None:
         expected = self._variant.content
-        log, content = self._opened()
+        log, content = self._opened(has_rows=False)
         log.close()
         for key, behind in content.nexts.items():
             missing = set(range(content.begins[key], behind)) - set(content.events[key])
             if missing != {number for where, number in lost if where == key}:
                 raise Broken(f"{key}: after another start other events are missing: {sorted(missing)[:5]}")
-            if behind != expected.nexts[key] + 300:
+            if behind != expected.nexts[key] + 30 * self._turns:
                 raise Broken(f"{key}: after another start the next number is {behind}")
         if lost:
             self._require_reported(lost, [one.sentence for one in log.damages], "the next start")
+        if lost and self._is_sealed:
             self._require_reported(lost, self._check(), "tandem check")
 
     def _require_kept(self, path: Path, after: bytes | None) -> None:
@@ -226,37 +245,50 @@ class _Trial:
             raise Broken(f"{path.name} is not what it was")
 
 
-def _lost(
-    expected: dict[Key, dict[int, Any]],
-    found: dict[Key, dict[int, Any]],
-    may_lose: set[tuple[Key, int]],
-    what: str,
+def _lost_events(
+    expected: dict[Key, dict[int, bytes]], found: dict[Key, dict[int, bytes]], may_lose: set[tuple[Key, int]]
 ) -> set[tuple[Key, int]]:
     lost: set[tuple[Key, int]] = set()
     for key, events in expected.items():
-        for number, event in events.items():
-            if number not in found[key]:
-                lost.add((key, number))
-            elif found[key][number] != event:
-                raise Broken(f"{key}: {what} {number} is wrong")
-        if more := found[key].keys() - events.keys():
-            raise Broken(f"{key}: {what} {sorted(more)[:5]} were never there")
+        lost |= {(key, number) for number in events.keys() - found[key].keys()}
+        wrong = [number for number, event in found[key].items() if event != events.get(number)]
+        if wrong:
+            raise Broken(f"{key}: the events {wrong[:5]} are wrong, or were never there")
     if lost - may_lose:
-        raise Broken(f"{what} {sorted(lost - may_lose)[:5]} are lost, and the fault does not touch them")
+        raise Broken(f"the events {sorted(lost - may_lose)[:5]} are lost, and the fault does not touch them")
+    return lost
+
+
+def _lost_rows(expected: dict[Key, Any], found: dict[Key, Any], may_lose: set[tuple[Key, int]]) -> set[tuple[Key, int]]:
+    lost: set[tuple[Key, int]] = set()
+    for key, table in expected.items():
+        numbers = set(found[key].column("sequenceNumber").to_pylist())
+        are_there = [number in numbers for number in table.column("sequenceNumber").to_pylist()]
+        if not table.filter(pa.array(are_there, pa.bool_())).equals(found[key]):
+            raise Broken(f"{key}: a row of a bulk read is wrong, or was never there")
+        lost |= {(key, number) for number in table.column("sequenceNumber").to_pylist() if number not in numbers}
+    if lost - may_lose:
+        raise Broken(f"the rows {sorted(lost - may_lose)[:5]} are lost, and the fault does not touch them")
     return lost
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--faults", type=int, default=2_000)
+    parser.add_argument("--faults", type=int, default=2_000, help="in each kind of file")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--json", type=Path, default=Path("build/log-damage.json"), help="the report; - prints it")
     options = parser.parse_args()
     logging.disable(logging.CRITICAL)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     started_at = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tandem-log-damage-") as folder:
         sweep = LogSweep(make_variants(Path(folder)), options.seed, Path(folder))
-        sweep.run(options.faults)
+        with Progress(*columns, console=Console(stderr=True)) as progress:
+            task = progress.add_task(f"seed {options.seed}", total=options.faults * len(_KINDS))
+            sweep.run(
+                options.faults,
+                lambda kind: progress.update(task, advance=1, description=f"{len(sweep.broken)} broken promises"),
+            )
     report = {**sweep.report(), "seconds": round(time.monotonic() - started_at, 1)}
     text = json.dumps(report, indent=2) + "\n"
     if options.json == Path("-"):
