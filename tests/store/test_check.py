@@ -12,6 +12,7 @@ import pytest
 from tandem.engine.message import DEFERRED
 from tandem.errors import StoreError
 from tandem.store.check import Report, check
+from tandem.store.checksums import checksum_vfs
 from tandem.store.schema import FORMAT_VERSION
 from tandem.store.sqlite import DATABASE_NAME, SqliteStore
 from tests.markers import mission
@@ -56,7 +57,7 @@ def directory(sound: Path, tmp_path: Path) -> Path:
 
 def damage(directory: Path, *statements: str) -> Report:
     """Change the tables behind the store's back, and check."""
-    connection = apsw.Connection(str(directory / DATABASE_NAME))
+    connection = apsw.Connection(str(directory / DATABASE_NAME), vfs=checksum_vfs())
     for statement in statements:
         connection.execute(statement)
         assert connection.changes() > 0 or not statement.startswith(("UPDATE", "DELETE"))
@@ -181,7 +182,7 @@ def test_findings_are_bounded(directory: Path) -> None:
     report = damage(
         directory,
         "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 1500) "
-        "INSERT INTO session SELECT 8, 'empty' || x, 0, 0, NULL, NULL FROM n",
+        "INSERT INTO session SELECT 8, 'empty' || x, 0, 0, NULL, NULL, NULL FROM n",
     )
     assert len(report.findings) == 1_000
     assert report.unlisted_finding_count == 500

@@ -3,6 +3,9 @@
 `synchronous=FULL` and a write-ahead log: a commit is one append and one fsync of the log, whatever it holds. The log
 is copied into the database in the background by a second connection; the writing one only finishes what that left.
 A batch becomes few statements: messages that came are one executemany, messages that went are deleted by ranges.
+
+Every commit has a number, which is also kept beside the database (store.commit_record). Data that turns out to be
+damaged raises StoreDamaged: opening the store again salvages it.
 """
 
 from __future__ import annotations
@@ -11,9 +14,11 @@ import contextlib
 import fcntl
 import threading
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, TextIO, TypeVar, cast
+from zlib import crc32
 
 import apsw
 import msgspec
@@ -38,7 +43,7 @@ from tandem.engine.message import Admission
 from tandem.engine.queries import Query
 from tandem.engine.queue import STREAMS_PER_QUEUE
 from tandem.engine.session_key import session_key
-from tandem.errors import StoreError, StoreFailed
+from tandem.errors import StoreDamaged, StoreError, StoreFailed
 from tandem.store.ballast import BALLAST_BYTES, Ballast
 from tandem.store.base import (
     LAST_DROPPED_HUB,
@@ -51,30 +56,35 @@ from tandem.store.base import (
     Swept,
     Written,
 )
-from tandem.store.connection import connect, copy_log
+from tandem.store.connection import connect, copy_log, is_damage, keep_log_on_close
+from tandem.store.damage import Damage
 from tandem.store.garbage import Garbage
 from tandem.store.log.event_log import EventLog
 from tandem.store.log.files import DiskFiles, Files
 from tandem.store.log.journal import JournalFull
 from tandem.store.log.log_limits import LogLimits
 from tandem.store.modify import modified
+from tandem.store.opening import DATABASE_NAME, open_database, suspect
+from tandem.store.quarantine import read_reports
 from tandem.store.reader import Reader
 from tandem.store.rows import (
     ALL_COLUMNS,
+    BYTES_COLUMNS,
     Row,
     all_columns,
     body_columns,
+    bytes_columns,
     copy_columns,
     fixed_columns,
     message_of,
+    stored_of,
 )
-from tandem.store.schema import migrate
 from tandem.store.session_counts import count_by_session
+from tandem.store.wal import read_log_header
 from tandem.store.with_log import WithLog
 
 __all__ = ["DATABASE_NAME", "LOCK_NAME", "LOG_NAME", "SqliteStore"]
 
-DATABASE_NAME: Final = "messages.db"
 LOCK_NAME: Final = "lock"
 LOG_NAME: Final = "hubs"
 
@@ -84,7 +94,7 @@ _CHECKPOINT_PAGES: Final = 4_096
 # Free pages that are given back to the disk at once.
 _VACUUM_PAGES: Final = 2_000
 
-_INSERT: Final = f"INSERT INTO message({ALL_COLUMNS}) VALUES ({', '.join('?' * 18)})"  # noqa: S608 # constants
+_INSERT: Final = f"INSERT INTO message({ALL_COLUMNS}) VALUES ({', '.join('?' * 19)})"  # noqa: S608 # constants
 _MOVE: Final = (
     "UPDATE message SET row = ?, state = ?, delivery_count = ?, enqueued_time_ms = ?, expires_at_ms = ?, "
     "due_at_ms = ?, time_to_live_ms = ?, session_id = ?, size_bytes = ?, enqueue_sequence_number = ?, "
@@ -107,12 +117,13 @@ _RECORDED_STREAMS: Final = f"""
 _RECORDED_RULES: Final = """
     SELECT queue, name, fields, created_at_ms FROM rule
     WHERE ?1 IS NULL OR queue IN (SELECT value FROM json_each(?1)) ORDER BY queue, created_at_ms, name"""
-_INSERT_BODY: Final = "INSERT INTO body VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_BODY: Final = "INSERT INTO body VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _RELEASE: Final = """
 UPDATE body SET copies = copies - ?2 WHERE number = ?1 RETURNING number, copies, stream, size_bytes
 """
 _SET_BYTES: Final = (
-    "UPDATE message SET header = ?, delivery_annotations = ?, message_annotations = ?, bare = ? WHERE row = ?"
+    "UPDATE message SET header = ?, delivery_annotations = ?, message_annotations = ?, bare = ?, checksum = ? "
+    "WHERE row = ?"
 )
 # A session keeps its place in line from the message on that made it non-empty.
 _COUNT_SESSION: Final = """
@@ -179,8 +190,11 @@ class SqliteStore(WithLog):
             DiskFiles().make_folder(directory)
             with contextlib.ExitStack() as opened:
                 self._lock_file = opened.enter_context(_lock(directory))
-                self._connection = opened.enter_context(contextlib.closing(connect(path, vfs=vfs)))
-                migrate(self._connection)
+                self._directory = directory
+                database = open_database(directory, vfs)
+                self._connection = opened.enter_context(contextlib.closing(database.connection))
+                self._record = opened.enter_context(contextlib.closing(database.record))
+                self.has_page_checksums = database.has_page_checksums
                 self._checkpoints = opened.enter_context(contextlib.closing(connect(path, vfs=vfs)))
                 self._execute = self._connection.execute
                 self._garbage = Garbage(self._connection, self._release)
@@ -192,12 +206,16 @@ class SqliteStore(WithLog):
                 opened.pop_all()
         except (apsw.Error, OSError) as error:
             raise StoreError(f"{path} cannot be opened: {error}") from error
+        # Findings of this opening, and those of earlier ones whose folders are still there.
+        self.damages: list[Damage] = [one for report in read_reports(directory) for one in report.damages]
+        self._is_damaged = False
         super().__init__(self.log)
         # Sweeping gives the space of messages that are gone back to the disk, though the disk is not full.
         self.gives_back_space = False
         self._batch: list[Effects] = []
         # What the moves of the batch write: their messages change while a commit runs.
         self._moves: dict[Move, Row] = {}
+        self._log_path = directory / f"{DATABASE_NAME}-wal"
         self._log_pages = 0
         self._checkpoint_thread: threading.Thread | None = None
         self._checkpoint_error: apsw.Error | None = None
@@ -212,7 +230,7 @@ class SqliteStore(WithLog):
         try:
             return self._recover()
         except apsw.Error as error:
-            raise StoreFailed(f"the store could not be recovered: {error}") from error
+            raise self._failed("the store could not be recovered", error) from error
 
     def _recover(self) -> Recovered:
         last_number: int = self._execute("SELECT ifnull(max(number), -1) FROM queue").get
@@ -233,7 +251,7 @@ class SqliteStore(WithLog):
         try:
             return self._entities(sorted(numbers))
         except apsw.Error as error:
-            raise StoreFailed(f"entities could not be read from the store: {error}") from error
+            raise self._failed("entities could not be read from the store", error) from error
 
     def _entities(self, numbers: list[int] | None) -> Entities:
         """Those with these numbers; None stands for all."""
@@ -263,8 +281,10 @@ class SqliteStore(WithLog):
         try:
             with self._connection:
                 self._execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (name, value))
+                self._count_commit()
         except apsw.Error as error:
-            raise StoreFailed(f"the setting {name} could not be kept: {error}") from error
+            raise self._failed(f"the setting {name} could not be kept", error) from error
+        self._keep_record()
 
     def close(self) -> None:
         self.log.close()
@@ -274,10 +294,45 @@ class SqliteStore(WithLog):
         with contextlib.suppress(apsw.Error):
             self._checkpoints.close()
         with contextlib.suppress(apsw.Error):
-            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            if not self._is_damaged and copy_log(self._connection):
+                # Nothing of the log is needed any more: only now may it be missing.
+                self._record.keep(replace(self._record.record, log_frames=0))
+                self._record.sync()
+                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                keep_log_on_close(self._connection, is_kept=False)
         with contextlib.suppress(apsw.Error):
             self._connection.close()
+        self._record.close()
         self._lock_file.close()
+
+    # --- damage ---------------------------------------------------------------------------------------------
+
+    def _failed(self, what: str, error: apsw.Error) -> StoreFailed:
+        """Return what an error of SQLite means: the disk fails, or what is on it is damaged."""
+        if not is_damage(error):
+            return StoreFailed(f"{what}: {error}")
+        return self.damaged(f"{what}: {error}")
+
+    def damaged(self, what: str) -> StoreDamaged:
+        """Leave the files as they are from now on, and have the next opening salvage them."""
+        self._is_damaged = True
+        suspect(self._directory, what)
+        return StoreDamaged(what)
+
+    def _count_commit(self) -> None:
+        """Give the commit that follows its number."""
+        self._execute("UPDATE commit_count SET commits = ?", (self._record.record.commits + 1,))
+
+    def _keep_record(self) -> None:
+        """The commit is durable: remember its number beside the database."""
+        record = self._record.record
+        frames = self._log_pages
+        if frames <= record.log_frames or not record.log_frames:
+            # The log began anew.
+            header = read_log_header(self._log_path)
+            if header is not None:
+                record = replace(record, log_sequence=header.sequence, log_salt=header.salts[0])
+        self._record.keep(replace(record, commits=record.commits + 1, log_frames=frames))
 
     # --- writing --------------------------------------------------------------------------------------------
 
@@ -293,7 +348,9 @@ class SqliteStore(WithLog):
             self._batch.append(effects)
             written = self._write(effects)
         except apsw.Error as error:
-            raise StoreFailed(f"the store could not be written: {error}") from error
+            raise self._failed("the store could not be written", error) from error
+        except StoreDamaged as error:
+            raise self.damaged(str(error)) from error
         return Written(written.duplicates, written.shared_bytes)
 
     def _write(self, effects: Effects) -> _Written:
@@ -387,9 +444,16 @@ class SqliteStore(WithLog):
             execute(_MOVE, (*columns, change.row))
         elif isinstance(change, SetSessionState):
             execute(
-                "INSERT INTO session(stream, session_id, active, since, state, updated_at_ms) "
-                "VALUES (?1, ?2, 0, 0, ?3, ?4) ON CONFLICT DO UPDATE SET state = ?3, updated_at_ms = ?4",
-                (change.stream, change.session_id, change.state, change.updated_at_ms),
+                "INSERT INTO session(stream, session_id, active, since, state, updated_at_ms, checksum) "
+                "VALUES (?1, ?2, 0, 0, ?3, ?4, ?5) "
+                "ON CONFLICT DO UPDATE SET state = ?3, updated_at_ms = ?4, checksum = ?5",
+                (
+                    change.stream,
+                    change.session_id,
+                    change.state,
+                    change.updated_at_ms,
+                    None if change.state is None else crc32(change.state),
+                ),
             )
             if change.state is None:
                 self._drop_empty_session(change.stream, change.session_id)
@@ -449,17 +513,22 @@ class SqliteStore(WithLog):
         self._dropped_hubs.add(number)
 
     def _modify(self, row: int, properties: dict[str, object]) -> None:
-        found = self._execute("SELECT bare, header, body_number FROM message WHERE row = ?", (row,)).fetchone()
+        found = self._execute(
+            f"SELECT body_number, {BYTES_COLUMNS} FROM message WHERE row = ?",  # noqa: S608 # constants
+            (row,),
+        ).fetchone()
         if found is None:
             return
-        bare, header, body_number = cast("tuple[bytes, bytes | None, int | None]", found)
-        if header is None and body_number is not None:
+        body_number, *columns = cast("Row", found)
+        if columns[0] is None and body_number is not None:
             # From now on this copy has properties of its own.
-            front_bytes, *columns, shared = self._reader.body(body_number)
-            columns.append(modified(cast("bytes", shared)[: cast("int", front_bytes)], properties))
-            self._execute(_SET_BYTES, (*columns, row))
+            front_bytes, *columns = self._reader.body(cast("int", body_number))
+            shared = stored_of(tuple(columns))
+            own = modified(shared.bare[: cast("int", front_bytes)], properties)
+            self._execute(_SET_BYTES, (*bytes_columns(shared, own), row))
         else:
-            self._execute("UPDATE message SET bare = ? WHERE row = ?", (modified(bare, properties), row))
+            own_bytes = stored_of(tuple(columns))
+            self._execute(_SET_BYTES, (*bytes_columns(own_bytes, modified(own_bytes.bare, properties)), row))
 
     def _give_own_bytes(self, row: int, body_number: int) -> None:
         """The copy leaves those that it shares its body with."""
@@ -469,7 +538,7 @@ class SqliteStore(WithLog):
             message.body_number = body_number
             self._reader.complete(message)
             message.body_number = 0
-            self._execute(_SET_BYTES, (*all_columns(message)[-4:], row))
+            self._execute(_SET_BYTES, (*all_columns(message)[-5:], row))
 
     def _drop_empty_session(self, stream: int, session_id: str) -> None:
         self._execute(
@@ -534,9 +603,11 @@ class SqliteStore(WithLog):
             if self._checkpoint_error is not None:
                 raise self._checkpoint_error
             try:
+                self._count_commit()
                 self._execute("COMMIT")
             except apsw.FullError:
                 self._commit_without_ballast()
+            self._keep_record()
             if self._is_checkpoint_behind:
                 # The background has copied nearly all: finish, so that the log starts from its beginning again.
                 self._is_checkpoint_behind = False
@@ -544,7 +615,7 @@ class SqliteStore(WithLog):
                     self._log_pages = 0
                     self._checkpoint_at_pages = self._checkpoint_pages
         except apsw.Error as error:
-            raise StoreFailed(f"the store could not be committed, nothing more is acknowledged: {error}") from error
+            raise self._failed("the store could not be committed, nothing more is acknowledged", error) from error
         self._batch.clear()
         self._moves.clear()
         if self._log_pages > self._checkpoint_at_pages and self._checkpoint_thread is None:
@@ -571,6 +642,7 @@ class SqliteStore(WithLog):
         self._execute("BEGIN IMMEDIATE")
         for effects in self._batch:
             self._write(effects)
+        self._count_commit()
         self._execute("COMMIT")
 
     def _on_log_grown(self, connection: apsw.Connection, name: str, pages: int) -> int:
@@ -613,7 +685,7 @@ class SqliteStore(WithLog):
             # There will be work again when there is space to write down that it was done.
             return None
         except apsw.Error as error:
-            raise StoreFailed(f"the store could not be swept: {error}") from error
+            raise self._failed("the store could not be swept", error) from error
 
     def _give_back_pages(self) -> bool:
         """A disk that messages filled has room again when they are gone."""
@@ -635,7 +707,9 @@ class SqliteStore(WithLog):
         try:
             self._reader.read(query)
         except apsw.Error as error:
-            raise StoreFailed(f"the store could not be read: {error}") from error
+            raise self._failed("the store could not be read", error) from error
+        except StoreDamaged as error:
+            raise self.damaged(str(error)) from error
 
 
 def _runs(rows: list[int]) -> list[tuple[int, int]]:

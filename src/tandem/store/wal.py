@@ -1,0 +1,211 @@
+"""The write-ahead log of SQLite, read without SQLite, which silently ignores everything after the first damaged frame.
+
+A frame carries the checksum of all frames up to it, computed from that of the frame before. So each frame can be
+verified by itself, from the checksum that is stored in its predecessor: those after a damaged one are as trustworthy as
+those before it. The format is described at https://sqlite.org/fileformat2.html#walformat.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+__all__ = ["LogHeader", "Wal", "read_log_header", "scan"]
+
+_HEADER: Final = struct.Struct(">8I")
+_FRAME: Final = struct.Struct(">6I")
+_MAGIC: Final = 0x377F0682
+_VERSION: Final = 3_007_000
+_MASK: Final = 0xFFFFFFFF
+
+_Sum = tuple[int, int]
+
+
+class LogHeader(NamedTuple):
+    """The header of a log, whose checksum is right."""
+
+    sequence: int
+    salts: _Sum
+    checksum: _Sum
+    is_big_endian: bool
+
+
+@dataclass
+class Wal:
+    """The frames that a log holds for pages of the database."""
+
+    # By page: the offset of the page's bytes in its newest intact frame.
+    pages: dict[int, int] = field(default_factory=dict)
+    # Pages whose newest frame is damaged: the database has an older version of them, which must not be used.
+    stale: set[int] = field(default_factory=set)
+    # Damaged frames whose page is not known.
+    unknown_count: int = 0
+    damaged_frames: list[int] = field(default_factory=list)
+    # Frames of committed transactions that the file does not hold.
+    missing_count: int = 0
+    # The size of the database in pages after the last commit; 0 if the log has none.
+    page_count: int = 0
+
+
+def read_log_header(path: Path) -> LogHeader | None:
+    """Return the header of a log; None if there is no log or its header is damaged."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_HEADER.size)
+    except FileNotFoundError:
+        return None
+    return _header_of(head)
+
+
+def _header_of(head: bytes) -> LogHeader | None:
+    if len(head) < _HEADER.size:
+        return None
+    magic, version, _, sequence, *salts, one, two = _HEADER.unpack(head)
+    if magic & ~1 != _MAGIC or version != _VERSION:
+        return None
+    is_big_endian = bool(magic & 1)
+    if _checksum((0, 0), head[:24], is_big_endian) != (one, two):
+        return None
+    return LogHeader(sequence, (salts[0], salts[1]), (one, two), is_big_endian)
+
+
+def _checksum(seed: _Sum, content: bytes, is_big_endian: bool) -> _Sum:
+    words = struct.unpack(f"{'>' if is_big_endian else '<'}{len(content) // 4}I", content)
+    one, two = seed
+    pairs = iter(words)
+    for first, second in zip(pairs, pairs, strict=True):
+        one = (one + first + two) & _MASK
+        two = (two + second + one) & _MASK
+    return one, two
+
+
+class _Frame(NamedTuple):
+    place: int
+    page: int
+    # The size of the database in pages if the frame ends a commit, else 0.
+    commit_pages: int
+    is_intact: bool
+
+
+def scan(path: Path, page_bytes: int, committed_frames: int) -> Wal:
+    """Return which pages a log holds. All of it is read, slowly: only after something was found wrong.
+
+    Of this many frames it is known that they were committed. Behind them the log ends with the first frame that is not
+    intact: a transaction that was never finished, or what an earlier generation of the log left there.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        content = b""
+    frames = list(_Scan(content, page_bytes, committed_frames).frames())
+    wal = _overlay(frames, page_bytes, committed_frames)
+    wal.missing_count = max(0, committed_frames - len(frames))
+    return wal
+
+
+class _Scan:
+    """One pass over the frames of a log."""
+
+    def __init__(self, content: bytes, page_bytes: int, committed_frames: int) -> None:
+        self._content = content
+        self._page_bytes = page_bytes
+        self._step = page_bytes + _FRAME.size
+        self._committed_frames = committed_frames
+        self._header = _header_of(content[: _HEADER.size])
+        self._salts = self._header.salts if self._header is not None else self._likely_salts()
+        self._is_big_endian = (
+            self._header.is_big_endian if self._header is not None else content[3:4] == bytes([_MAGIC + 1 & 0xFF])
+        )
+
+    def _likely_salts(self) -> _Sum:
+        """Return the salts of the first frames, which are those of the header that is damaged."""
+        offsets = range(_HEADER.size, len(self._content) - self._step + 1, self._step)
+        salts = [_FRAME.unpack_from(self._content, at)[2:4] for at in offsets[:8]]
+        return Counter(salts).most_common(1)[0][0] if salts else (0, 0)
+
+    def _seeds(self) -> list[_Sum]:
+        """Return the checksums that the header may have had: one of them is right if only a part of it is damaged."""
+        if len(self._content) < _HEADER.size:
+            return []
+        _, _, _, sequence, *_, one, two = _HEADER.unpack_from(self._content)
+        magic = _MAGIC | self._is_big_endian
+        repaired = struct.pack(">6I", magic, _VERSION, self._page_bytes, sequence, *self._salts)
+        return [(one, two), _checksum((0, 0), repaired, self._is_big_endian)]
+
+    def frames(self) -> Iterator[_Frame]:
+        seeds = self._seeds()
+        held: _Frame | None = None
+        # Whether the checksum that is stored in the frame before may be used as a seed.
+        is_seed_known = True
+        for index, at in enumerate(range(_HEADER.size, len(self._content) - self._step + 1, self._step)):
+            page, commit_pages, *salts, one, two = _FRAME.unpack_from(self._content, at)
+            has_salts = (salts[0], salts[1]) == self._salts
+            sums = [self._sum(seed, at) for seed in seeds]
+            is_intact = (one, two) in sums
+            if is_intact and held is not None and sums[0] != (one, two):
+                # By its content, not by its stored checksum: only that checksum was damaged.
+                held = held._replace(is_intact=True)
+            if not is_intact and has_salts and not is_seed_known:
+                # Nothing can be said against it: the checksum to verify it with is lost with the frame before.
+                is_intact = True
+            if not is_intact and (repaired := self._repaired_head(seeds, at)) is not None:
+                page, commit_pages = repaired
+                is_intact = True
+            if held is not None:
+                yield held
+            held = _Frame(index, page, commit_pages, is_intact)
+            if not is_intact and index >= self._committed_frames:
+                return
+            is_seed_known = has_salts or is_intact
+            seeds = [(one, two), *[computed for computed in sums if computed != (one, two)]]
+        if held is not None:
+            yield held
+
+    def _sum(self, seed: _Sum, at: int) -> _Sum:
+        content = self._content
+        head_sum = _checksum(seed, content[at : at + 8], self._is_big_endian)
+        return _checksum(head_sum, content[at + _FRAME.size : at + self._step], self._is_big_endian)
+
+    def _repaired_head(self, seeds: list[_Sum], at: int) -> tuple[int, int] | None:
+        """Return the page and the commit of a frame in whose head one bit is wrong: its checksum says which."""
+        content = self._content
+        checksum = _FRAME.unpack_from(content, at)[4:6]
+        head = int.from_bytes(content[at : at + 8], "big")
+        data = content[at + _FRAME.size : at + self._step]
+        for bit in range(64):
+            candidate = (head ^ 1 << bit).to_bytes(8, "big")
+            for seed in seeds[:1]:
+                head_sum = _checksum(seed, candidate, self._is_big_endian)
+                if _checksum(head_sum, data, self._is_big_endian) == checksum:
+                    page, commit_pages = struct.unpack(">2I", candidate)
+                    return page, commit_pages
+        return None
+
+
+def _overlay(frames: list[_Frame], page_bytes: int, committed_frames: int) -> Wal:
+    wal = Wal()
+    step = page_bytes + _FRAME.size
+    commits = [frame for frame in frames if frame.is_intact and frame.commit_pages]
+    # A commit of which a part is missing at the end of the file did not happen as far as the rest can tell.
+    end = committed_frames if len(frames) >= committed_frames else 0
+    end = max([end, *[frame.place + 1 for frame in commits]])
+    wal.page_count = max([frame.commit_pages for frame in commits[-1:]], default=0)
+    highest = max([wal.page_count, *[frame.page for frame in frames if frame.is_intact]])
+    for frame in frames:
+        if frame.place >= end:
+            break
+        if frame.is_intact:
+            wal.pages[frame.page] = _HEADER.size + frame.place * step + _FRAME.size
+            wal.stale.discard(frame.page)
+            continue
+        wal.damaged_frames.append(frame.place)
+        if 0 < frame.page <= highest:
+            wal.stale.add(frame.page)
+            wal.pages.pop(frame.page, None)
+        else:
+            wal.unknown_count += 1
+    return wal
