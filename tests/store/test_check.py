@@ -88,8 +88,16 @@ def test_a_check_changes_nothing(directory: Path) -> None:
 def test_progress_is_told_and_ends_where_all_is_done(directory: Path) -> None:
     told: list[tuple[str, int, int]] = []
     check(directory, lambda what, done, total: told.append((what, done, total)))
-    assert [what for what, _, _ in told] == ["database", "messages", "messages", "shared bodies", "sessions", "counts"]
-    assert told[2] == ("messages", 11, 11)
+    assert [what for what, _, _ in told] == [
+        "checksums of pages",
+        "database",
+        "messages",
+        "messages",
+        "shared bodies",
+        "sessions",
+        "counts",
+    ]
+    assert told[3] == ("messages", 11, 11)
 
 
 MAIN_NAME = r"queue \(stream 4\) of queue 'queue-1'"
@@ -123,7 +131,7 @@ SESSIONS_NAME = r"queue \(stream 8\) of queue 'queue-2'"
             "session 'c' .* has neither messages nor a state, and should be gone",
         ),
         (
-            "INSERT INTO session VALUES (400, 'x', 0, 0, x'', 1)",
+            "INSERT INTO session VALUES (400, 'x', 0, 0, x'', 1, NULL)",
             r"session 'x' of the queue \(stream 400\) of queue 100, which has no record has nobody who could accept it",
         ),
         (
@@ -147,7 +155,7 @@ SESSIONS_NAME = r"queue \(stream 8\) of queue 'queue-2'"
             f"message 1 in the {SESSIONS_NAME} has no session",
         ),
         ("UPDATE message SET session_id = 'x' WHERE state = 1", "message 2 .* has the session 'x'"),
-        ("UPDATE message SET bare = x'00ff' WHERE state = 1", "message 2 .* cannot be read"),
+        ("UPDATE message SET bare = x'00ff' WHERE state = 1", "message 2 .* is damaged: .* a wrong checksum"),
         ("UPDATE message SET bare = 'text' WHERE state = 1", "message 2 .* has no bytes"),
         ("UPDATE message SET size_bytes = 'many' WHERE state = 1", "message 2 .* has 'many' where a number belongs"),
         (
@@ -174,8 +182,8 @@ def test_a_damaged_page_is_found(directory: Path) -> None:
     image[start : start + 8] = b"\xff" * 8
     path.write_bytes(image)
     report = check(directory)
-    assert report.findings
-    assert all("the database is damaged" in one for one in report.findings)
+    assert "wrong checksum" in report.findings[0]
+    assert [one for one in report.findings if one.startswith("'queue-1': page ")], report.findings
 
 
 def test_findings_are_bounded(directory: Path) -> None:

@@ -6,6 +6,7 @@ cannot be trusted any more is closed and opened again without the others; a disk
 
 from __future__ import annotations
 
+import logging
 import os
 import uuid
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from tandem.engine.tiers import TIER_SETTING, Tier, tier_of
 from tandem.errors import StoreFailed
 from tandem.ids import Nonces
 from tandem.namespace_identity import NamespaceIdentity
-from tandem.server.keys import load_or_make_keys, save_keys
+from tandem.server.keys import load_or_make_keys, protect_keys, save_keys
 from tandem.server.operations import OperationsRecorder
 from tandem.server.runner import Asker, Runner, restore
 from tandem.server.services import Services
@@ -27,6 +28,8 @@ from tandem.server.throttle import Throttle
 from tandem.store.sqlite import SqliteStore
 
 __all__ = ["HostedNamespace"]
+
+logger = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
@@ -57,7 +60,10 @@ class HostedNamespace:
         self.data_dir = data_dir
         self._is_dev = is_dev
         self.key_ring = load_or_make_keys(data_dir, is_dev)
+        damages = [] if is_dev else protect_keys(data_dir)
         self.store = SqliteStore(data_dir)
+        for damage in [*damages, *self.store.new_damages]:
+            logger.error("damage in the namespace '%s': %s", name, damage.sentence)
         self.identity = NamespaceIdentity(name, _load_or_make_id(self.store), is_default)
         nonces = Nonces(lambda: os.urandom(4_096))
         self.namespace = Namespace(name, nonces, clock.now_ms(), self.key_ring, _keep_or_load_tier(self.store, tier))

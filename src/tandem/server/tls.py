@@ -7,12 +7,16 @@ authority is kept: a client that was told to trust `ca.pem` goes on trusting wha
     DIR/ca-key.pem       its key, 0600
     DIR/server.pem       this machine's certificate
     DIR/server-key.pem   its key, 0600
+    DIR/ca.pem.copy, DIR/ca-key.pem.copy
+                         the authority again, with a checksum: a file of it that is damaged or missing is mended from
+                         its copy, since every client would have to be told about a new authority
 """
 
 from __future__ import annotations
 
 import contextlib
 import ipaddress
+import logging
 import os
 import socket
 import ssl
@@ -21,6 +25,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -29,6 +34,10 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tandem.errors import ConfigurationError
+from tandem.store.damage import Damage
+from tandem.store.quarantine import copy_aside
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["TlsFiles", "ensure_certificates", "server_context"]
 
@@ -107,6 +116,7 @@ def ensure_certificates(directory: Path, host_names: Sequence[str] = (), *, now:
     authority_key_path = directory / "ca-key.pem"
     try:
         directory.mkdir(parents=True, exist_ok=True)
+        _mend_authority(directory, files.ca_path, authority_key_path)
         server = _load(files.certificate_path, files.key_path)
         authority_certificate = _load_certificate(files.ca_path)
         if server and authority_certificate and _is_good(server.certificate, authority_certificate, names, now):
@@ -115,10 +125,54 @@ def ensure_certificates(directory: Path, host_names: Sequence[str] = (), *, now:
         if authority is None or _is_ending(authority.certificate, now):
             authority = _make_authority(now)
             _save(authority, files.ca_path, authority_key_path)
+            _copy_authority(files.ca_path, authority_key_path)
         _save(_make_server(authority, names, now), files.certificate_path, files.key_path)
     except OSError as error:
         raise ConfigurationError(f"--tls auto: the certificates in {directory} cannot be used: {error}") from error
     return files
+
+
+# --- the copy of the authority ----------------------------------------------------------------------------------
+
+
+def _mend_authority(directory: Path, *paths: Path) -> None:
+    """Replace damaged files of the authority with their copies, and report that; make copies that are missing."""
+    contents = [_intact_copy(path) for path in paths]
+    damaged = [
+        path
+        for path, content in zip(paths, contents, strict=True)
+        if content is not None and (not path.exists() or path.read_bytes() != content)
+    ]
+    if damaged:
+        damages = [Damage(f"the file 'tls/{path.name}'", "it is damaged; mended from its copy") for path in damaged]
+        copy_aside(directory.parent, damaged, damages)
+        for damage in damages:
+            logger.error("damage: %s", damage.sentence)
+        for path in damaged:
+            content = contents[paths.index(path)]
+            assert content is not None
+            _write(path, content, mode=0o600 if path.name == "ca-key.pem" else 0o644)
+    if None in contents and _load(*paths) is not None:
+        _copy_authority(*paths)
+
+
+def _copy_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.copy")
+
+
+def _copy_authority(*paths: Path) -> None:
+    for path in paths:
+        content = path.read_bytes()
+        _write(_copy_of(path), b"%08x\n" % crc32(content) + content, mode=0o600)
+
+
+def _intact_copy(path: Path) -> bytes | None:
+    """Return what a file should hold; None if its copy is missing or damaged."""
+    try:
+        checksum, _, content = _copy_of(path).read_bytes().partition(b"\n")
+    except FileNotFoundError:
+        return None
+    return content if checksum == b"%08x" % crc32(content) else None
 
 
 # --- names ------------------------------------------------------------------------------------------------------

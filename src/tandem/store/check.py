@@ -34,7 +34,7 @@ from tandem.store.connection import PAGE_BYTES, is_damage
 from tandem.store.log.check import check_log
 from tandem.store.opening import find_damage
 from tandem.store.quarantine import read_reports
-from tandem.store.rows import ALL_COLUMNS, BYTES_COLUMNS, Row, message_of, stored_of
+from tandem.store.rows import ALL_COLUMNS, BYTES_COLUMNS, Row, message_of, message_without_bytes, stored_of
 from tandem.store.salvage import assess, committed_frames, page_bytes_of
 from tandem.store.schema import FORMAT_VERSION, format_of
 from tandem.store.sqlite import DATABASE_NAME, LOCK_NAME, LOG_NAME
@@ -160,7 +160,8 @@ def _check_files(directory: Path, record: CommitRecord | None, report: Report, p
         number = 0
         while page := file.read(PAGE_BYTES):
             number += 1
-            if not verifier.is_intact(page):
+            # A loss of power may leave a page half copied; the log still has the whole of it then.
+            if number not in wal.pages and not verifier.is_intact(page):
                 return f"page {number} of the database has a wrong checksum"
     return None
 
@@ -191,7 +192,7 @@ def _check_content(directory: Path, record: CommitRecord | None, report: Report,
     except apsw.ReadOnlyError:
         raise StoreError(f"{path} was left in the middle of being made: start the broker once") from None
     except apsw.Error as error:
-        if not is_damage(error):
+        if not is_damage(error) or (record is None and isinstance(error, apsw.NotADBError)):
             raise StoreError(f"{path} cannot be read: {error}") from error
         return f"the database is damaged: {error}"
     return None
@@ -366,7 +367,7 @@ class _Check:
             message = message_of(row)
         except StoreDamaged as error:
             self._complain(stream, row, f"is damaged: {error}")
-            return
+            message = message_without_bytes(row)
         if message.state not in {ACTIVE, DEFERRED, SCHEDULED}:
             self._complain(stream, row, f"has the unknown state {message.state}")
         else:

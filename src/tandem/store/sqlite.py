@@ -195,6 +195,7 @@ class SqliteStore(WithLog):
                 self._connection = opened.enter_context(contextlib.closing(database.connection))
                 self._record = opened.enter_context(contextlib.closing(database.record))
                 self.has_page_checksums = database.has_page_checksums
+                self.new_damages = database.damages
                 self._checkpoints = opened.enter_context(contextlib.closing(connect(path, vfs=vfs)))
                 self._execute = self._connection.execute
                 self._garbage = Garbage(self._connection, self._release)
@@ -206,7 +207,7 @@ class SqliteStore(WithLog):
                 opened.pop_all()
         except (apsw.Error, OSError) as error:
             raise StoreError(f"{path} cannot be opened: {error}") from error
-        # Findings of this opening, and those of earlier ones whose folders are still there.
+        # Findings of this opening, of which there is one report now, and of earlier ones whose folders are still there.
         self.damages: list[Damage] = [one for report in read_reports(directory) for one in report.damages]
         self._is_damaged = False
         super().__init__(self.log)
