@@ -78,7 +78,7 @@ def protect_keys(data_dir: Path) -> list[Damage]:
     keys = _read_either(path)
     damages: list[Damage] = []
     for one, found in read.items():
-        # A copy that is not there may never have been: keys that were just made have none, nor those of an older Tandem.
+        # A copy that is not there may never have been: keys that were just made have none, nor older ones.
         if isinstance(found, ConfigurationError) and (one.exists() or one is path):
             damages.append(Damage(f"the file '{one.name}'", f"{found}; mended from its second copy"))
     if damages:
