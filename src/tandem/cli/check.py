@@ -73,6 +73,10 @@ def _print(data_dir: Path, report: Report) -> None:
         typer.echo(neutral(finding))
     if report.unlisted_finding_count:
         typer.echo(f"... and {report.unlisted_finding_count:,} more")
+    for note in report.notes:
+        typer.echo(f"Note: {neutral(note)}.")
+    for earlier in report.earlier_damages:
+        typer.echo(f"Found damaged before, and salvaged: {neutral(earlier)}")
     found = len(report.findings) + report.unlisted_finding_count
     verdict = "sound" if report.is_sound else f"not sound: {found:,} findings"
     typer.echo(

@@ -49,6 +49,10 @@ class PageVerifier:
     def __init__(self) -> None:
         self._connection = apsw.Connection(":memory:") if checksum_vfs() is not None else None
 
+    @property
+    def is_able(self) -> bool:
+        return self._connection is not None
+
     def is_intact(self, page: bytes) -> bool:
         if self._connection is None:
             return True

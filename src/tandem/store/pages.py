@@ -77,12 +77,20 @@ class PageReader:
         self.usable_bytes = page_bytes - PAGE_CHECKSUM_BYTES
         self._database = database.open("rb") if database.exists() else None
         self._log = log.open("rb") if wal.pages else None
-        file_bytes = database.stat().st_size if database.exists() else 0
-        # The last page may be cut.
-        file_pages = -(-file_bytes // page_bytes)
-        self.page_count = max(wal.page_count, max(wal.pages, default=0)) or file_pages
+        self.page_count = max(wal.page_count, max(wal.pages, default=0)) or self._count_pages()
         # Pages that were asked for and cannot be read, with the reason.
         self.unreadable: dict[int, str] = {}
+
+    def _count_pages(self) -> int:
+        """Return how many pages the file has, or should have by its header: it may be cut."""
+        if self._database is None:
+            return 0
+        size_bytes = self._database.seek(0, 2)
+        file_pages = -(-size_bytes // self.page_bytes)
+        first = self._read_file(1)
+        if len(first) == self.page_bytes and (self._verifier is None or self._verifier.is_intact(first)):
+            return max(file_pages, int.from_bytes(first[28:32], "big"))
+        return file_pages
 
     def close(self) -> None:
         for file in (self._database, self._log):

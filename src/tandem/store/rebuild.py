@@ -46,6 +46,9 @@ _SKIPPED_NUMBERS: Final = 1_000_000
 # Messages that are named one by one in a finding.
 _MAX_NAMED: Final = 20
 
+# Damaged pages that are named in one finding.
+_MAX_REASONS: Final = 4
+
 _STREAM_NAMES: Final = ("", "/$DeadLetterQueue", "/$Transfer/$DeadLetterQueue", "/spare")
 
 
@@ -282,7 +285,7 @@ class Rebuild:
 
     def _report_sessions(self, tree: Tree, keys: set[int | None]) -> None:
         """The index still names the sessions that are lost."""
-        what = "; ".join(dict.fromkeys(one.what for one in tree.damaged))
+        what = _joined([one.what for one in tree.damaged])
         self._told_pages.update(one.page for one in tree.gaps)
         index = self._source.tree("session_id", is_table=False)
         named = [found.columns for found in index.rows() if found.columns[-1] not in keys]
@@ -349,7 +352,7 @@ class Rebuild:
             )
         if not named and missing <= 0 and (before is not None or not gaps):
             return
-        reasons = "; ".join(dict.fromkeys([*named.values(), *[gap.what for gap in gaps]])) or "they are not there"
+        reasons = _joined([*named.values(), *[gap.what for gap in gaps]]) or "they are not there"
         parts = []
         if named:
             numbers = ", ".join([str(number) for number in sorted(named)[:_MAX_NAMED]])
@@ -371,7 +374,7 @@ class Rebuild:
     def damages(self, why: str) -> list[Damage]:
         """Return all findings. Every page of the damaged database has been read by now."""
         for stream, named in self._lost.items():
-            self._add(stream_name(self._names, stream), "; ".join(dict.fromkeys(named.values())), "messages of it")
+            self._add(stream_name(self._names, stream), _joined(list(named.values())), "messages of it")
         wal, record = self._wal, self._record
         if wal.unknown_count:
             self._add(
@@ -391,6 +394,13 @@ class Rebuild:
         if not self._damages:
             self._add("the database", why)
         return self._damages
+
+
+def _joined(reasons: list[str]) -> str:
+    """Return the first reasons, each once, and how many there are beside these."""
+    different = list(dict.fromkeys(reasons))
+    shown = "; ".join(different[:_MAX_REASONS])
+    return f"{shown}; and {len(different) - _MAX_REASONS} more" if len(different) > _MAX_REASONS else shown
 
 
 def _padded(row: Row, columns: int) -> Row:

@@ -57,7 +57,6 @@ from tandem.store.base import (
     Written,
 )
 from tandem.store.connection import connect, copy_log, is_damage, keep_log_on_close
-from tandem.store.damage import Damage
 from tandem.store.garbage import Garbage
 from tandem.store.log.event_log import EventLog
 from tandem.store.log.files import DiskFiles, Files
@@ -65,7 +64,6 @@ from tandem.store.log.journal import JournalFull
 from tandem.store.log.log_limits import LogLimits
 from tandem.store.modify import modified
 from tandem.store.opening import DATABASE_NAME, open_database, suspect
-from tandem.store.quarantine import read_reports
 from tandem.store.reader import Reader
 from tandem.store.rows import (
     ALL_COLUMNS,
@@ -195,7 +193,8 @@ class SqliteStore(WithLog):
                 self._connection = opened.enter_context(contextlib.closing(database.connection))
                 self._record = opened.enter_context(contextlib.closing(database.record))
                 self.has_page_checksums = database.has_page_checksums
-                self.new_damages = database.damages
+                # What was found damaged while opening, and mended.
+                self.damages = database.damages
                 self._checkpoints = opened.enter_context(contextlib.closing(connect(path, vfs=vfs)))
                 self._execute = self._connection.execute
                 self._garbage = Garbage(self._connection, self._release)
@@ -207,8 +206,6 @@ class SqliteStore(WithLog):
                 opened.pop_all()
         except (apsw.Error, OSError) as error:
             raise StoreError(f"{path} cannot be opened: {error}") from error
-        # Findings of this opening, of which there is one report now, and of earlier ones whose folders are still there.
-        self.damages: list[Damage] = [one for report in read_reports(directory) for one in report.damages]
         self._is_damaged = False
         super().__init__(self.log)
         # Sweeping gives the space of messages that are gone back to the disk, though the disk is not full.

@@ -7,12 +7,15 @@ those before it. The format is described at https://sqlite.org/fileformat2.html#
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from tandem.store.checksums import PageVerifier
 
 __all__ = ["LogHeader", "Wal", "read_log_header", "scan"]
 
@@ -83,6 +86,43 @@ def _checksum(seed: _Sum, content: bytes, is_big_endian: bool) -> _Sum:
     return one, two
 
 
+class _FastCheck:
+    """Verifies the checksum of a frame with the function of SQLite that verifies pages, some fifty times as fast.
+
+    Zeros turn a pair of sums (one, two) into (one + two, one + 2 * two) with each eight bytes. All is linear: what
+    a seed contributes can be subtracted from a checksum, and what follows up to the size of a page can be zeros.
+    """
+
+    def __init__(self, page_bytes: int, verifier: PageVerifier) -> None:
+        self._verifier = verifier
+        # Eight bytes of the head and the page; then zeros up to twice the size of a page, apart from the checksum.
+        self._zeros = bytes(2 * page_bytes - 8 - page_bytes - 8)
+        self._of_seed = _power((8 + page_bytes) // 8)
+        self._of_zeros = _power(len(self._zeros) // 8)
+
+    def is_right(self, seed: _Sum, head: bytes, data: bytes, checksum: _Sum) -> bool:
+        of_seed = _times(self._of_seed, seed)
+        of_content = (checksum[0] - of_seed[0]) & _MASK, (checksum[1] - of_seed[1]) & _MASK
+        expected = _times(self._of_zeros, of_content)
+        return self._verifier.is_intact(b"".join((head, data, self._zeros, struct.pack("<2I", *expected))))
+
+
+_Matrix = tuple[int, int, int, int]
+
+
+def _power(steps: int) -> _Matrix:
+    result: _Matrix = (1, 0, 0, 1)
+    for _ in range(steps):
+        a, b, c, d = result
+        result = (a + c) & _MASK, (b + d) & _MASK, (a + 2 * c) & _MASK, (b + 2 * d) & _MASK
+    return result
+
+
+def _times(matrix: _Matrix, pair: _Sum) -> _Sum:
+    a, b, c, d = matrix
+    return (a * pair[0] + b * pair[1]) & _MASK, (c * pair[0] + d * pair[1]) & _MASK
+
+
 class _Frame(NamedTuple):
     place: int
     page: int
@@ -92,7 +132,7 @@ class _Frame(NamedTuple):
 
 
 def scan(path: Path, page_bytes: int, committed_frames: int) -> Wal:
-    """Return which pages a log holds. All of it is read, slowly: only after something was found wrong.
+    """Return which pages a log holds. All of it is read.
 
     Of this many frames it is known that they were committed. Behind them the log ends with the first frame that is not
     intact: a transaction that was never finished, or what an earlier generation of the log left there.
@@ -101,7 +141,8 @@ def scan(path: Path, page_bytes: int, committed_frames: int) -> Wal:
         content = path.read_bytes()
     except FileNotFoundError:
         content = b""
-    frames = list(_Scan(content, page_bytes, committed_frames).frames())
+    with contextlib.closing(PageVerifier()) as verifier:
+        frames = list(_Scan(content, page_bytes, committed_frames, verifier).frames())
     wal = _overlay(frames, page_bytes, committed_frames)
     wal.missing_count = max(0, committed_frames - len(frames))
     return wal
@@ -110,7 +151,7 @@ def scan(path: Path, page_bytes: int, committed_frames: int) -> Wal:
 class _Scan:
     """One pass over the frames of a log."""
 
-    def __init__(self, content: bytes, page_bytes: int, committed_frames: int) -> None:
+    def __init__(self, content: bytes, page_bytes: int, committed_frames: int, verifier: PageVerifier) -> None:
         self._content = content
         self._page_bytes = page_bytes
         self._step = page_bytes + _FRAME.size
@@ -120,6 +161,10 @@ class _Scan:
         self._is_big_endian = (
             self._header.is_big_endian if self._header is not None else content[3:4] == bytes([_MAGIC + 1 & 0xFF])
         )
+
+        # SQLite's function sums up words of little-endian machines, as logs have them that were written on one.
+        can_be_fast = verifier.is_able and not self._is_big_endian
+        self._fast = _FastCheck(page_bytes, verifier) if can_be_fast else None
 
     def _likely_salts(self) -> _Sum:
         """Return the salts of the first frames, which are those of the header that is damaged."""
@@ -144,7 +189,10 @@ class _Scan:
         for index, at in enumerate(range(_HEADER.size, len(self._content) - self._step + 1, self._step)):
             page, commit_pages, *salts, one, two = _FRAME.unpack_from(self._content, at)
             has_salts = (salts[0], salts[1]) == self._salts
-            sums = [self._sum(seed, at) for seed in seeds]
+            if self._is_quickly_verified(seeds, at, (one, two)):
+                sums = [(one, two)]
+            else:
+                sums = [self._sum(seed, at) for seed in seeds]
             is_intact = (one, two) in sums
             if is_intact and held is not None and sums[0] != (one, two):
                 # By its content, not by its stored checksum: only that checksum was damaged.
@@ -164,6 +212,13 @@ class _Scan:
             seeds = [(one, two), *[computed for computed in sums if computed != (one, two)]]
         if held is not None:
             yield held
+
+    def _is_quickly_verified(self, seeds: list[_Sum], at: int, checksum: _Sum) -> bool:
+        content = self._content
+        if self._fast is None or not seeds:
+            return False
+        data = content[at + _FRAME.size : at + self._step]
+        return self._fast.is_right(seeds[0], content[at : at + 8], data, checksum)
 
     def _sum(self, seed: _Sum, at: int) -> _Sum:
         content = self._content

@@ -67,10 +67,18 @@ class ShownLastDiagnosis(Struct):
     path: str
 
 
+class ShownDamage(Struct):
+    """Stored data that was found damaged, the smallest unit that it affects, and what is lost of it."""
+
+    unit: str
+    what: str
+    lost: str
+
+
 class ShownDiagnosis(Struct):
     """How the broker is. Facets are those of the process; the rest is that of the namespace."""
 
-    status: Literal["well", "overloaded"]
+    status: Literal["well", "overloaded", "damaged"]
     # What is wrong, as sentences.
     troubles: list[str]
     # Every address that the broker listens on, as `tandem serve` prints them.
@@ -82,6 +90,10 @@ class ShownDiagnosis(Struct):
     commit_count: int
     # What the store or the engine failed with.
     errors: list[str]
+    # As long as the folder with the damaged files is in the data directory.
+    damages: list[ShownDamage]
+    # False if this build of apsw cannot keep checksums of pages.
+    has_page_checksums: bool
     # The heaviest first.
     loads: list[ShownLoad]
     # Entities that are refused with ServerBusy at present; `everything` stands for all.
@@ -116,11 +128,15 @@ class HealthHandlers:
         overloaded = monitor.vital_signs.overloaded
         now_s = time.monotonic()
         host = reporter.describe_host(self._gate.hosted)
+        damages = self._gate.hosted.damages
         name = host.pop("name")
         return json_answer(
             {
-                "status": "overloaded" if overloaded else "well",
-                "troubles": [f"overloaded: {gauge.sentence(now_s)}" for gauge in overloaded],
+                "status": "overloaded" if overloaded else "damaged" if damages else "well",
+                "troubles": [
+                    *[f"overloaded: {gauge.sentence(now_s)}" for gauge in overloaded],
+                    *[f"damaged: {damage.sentence}" for damage in damages],
+                ],
                 "addresses": self._gate.addresses,
                 "is_supervised": monitor.settings.is_supervising,
                 "facets": reporter.describe_facets(),

@@ -26,6 +26,8 @@ class Trouble(enum.Enum):
     HUB_FAILED = "hub-failed"
     # An internal error between memory and store, or the store cannot be read or written.
     ENGINE_FAILED = "engine-failed"
+    # Stored data has a wrong checksum. Opening the store again salvages it, and does so each time something is found.
+    STORE_DAMAGED = "store-damaged"
     COMMIT_STALLED = "commit-stalled"
     # A restart inside the process did not come to its end in time, or failed.
     RESTART_FAILED = "restart-failed"
@@ -52,6 +54,9 @@ LEVELS: Final[dict[tuple[Trouble, Level], Level]] = {
     (Trouble.ENGINE_FAILED, Level.NOTHING): Level.HOST,
     (Trouble.ENGINE_FAILED, Level.ENTITY): Level.HOST,
     (Trouble.ENGINE_FAILED, Level.HOST): Level.PROCESS,
+    (Trouble.STORE_DAMAGED, Level.NOTHING): Level.HOST,
+    (Trouble.STORE_DAMAGED, Level.ENTITY): Level.HOST,
+    (Trouble.STORE_DAMAGED, Level.HOST): Level.HOST,
     (Trouble.COMMIT_STALLED, Level.NOTHING): Level.HOST,
     (Trouble.COMMIT_STALLED, Level.ENTITY): Level.HOST,
     (Trouble.COMMIT_STALLED, Level.HOST): Level.PROCESS,
