@@ -130,7 +130,12 @@ def check(directory: Path, progress: Progress | None = None) -> Report:
         report.earlier_damages += [f"{earlier.time} ({earlier.folder}): {one.sentence}" for one in earlier.damages]
     with contextlib.ExitStack() as opened:
         _lock_out_brokers(directory, opened)
-        why = _check_files(directory, record, report, progress or _no_progress)
+        try:
+            why = _check_files(directory, record, report, progress or _no_progress)
+        except StoreError as error:
+            # The database is missing.
+            report.add(str(error))
+            return report
         if why is None:
             why = _check_content(directory, record, report, progress or _no_progress)
         if why is not None:
@@ -142,11 +147,7 @@ def _check_files(directory: Path, record: CommitRecord | None, report: Report, p
     """Return what is wrong with the files of the database; None if nothing is."""
     path = directory / DATABASE_NAME
     log = directory / f"{DATABASE_NAME}-wal"
-    try:
-        why = find_damage(directory, record)
-    except StoreError as error:
-        report.add(str(error))
-        return None
+    why = find_damage(directory, record)
     if why is not None or record is None:
         return why
     progress("checksums of pages", 0, 0)

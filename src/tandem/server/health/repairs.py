@@ -82,6 +82,8 @@ class Repairs:
             return
         now_s = time.monotonic()
         level = self._ladder.level(trouble, host.name, entity, now_s)
+        if trouble is Trouble.STORE_DAMAGED and self._ladder.is_salvaged_too_often(host.name, now_s):
+            level = Level.PROCESS
         if level is Level.NOTHING:
             logger.error("%s again, though the namespace '%s' was restarted: left alone", text, host.name)
         elif level is Level.PROCESS:
