@@ -68,7 +68,8 @@ def is_damage(error: apsw.Error) -> bool:
 
 def has_page_checksums(connection: apsw.Connection) -> bool:
     """Whether the VFS verifies the pages of the database."""
-    return bool(connection.pragma("checksum_verification"))
+    # A text; None without the VFS.
+    return str(connection.pragma("checksum_verification")) == "1"
 
 
 def copy_log(connection: apsw.Connection) -> bool:

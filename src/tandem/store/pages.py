@@ -48,6 +48,8 @@ class Gap(NamedTuple):
     low: int | None
     high: int | None
     what: str
+    # An older version of the page was used.
+    is_older_used: bool = False
 
 
 class UnreadableRow(NamedTuple):
@@ -76,7 +78,7 @@ class PageReader:
         self.page_bytes = page_bytes
         self.usable_bytes = page_bytes - PAGE_CHECKSUM_BYTES
         self._database = database.open("rb") if database.exists() else None
-        self._log = log.open("rb") if wal.pages else None
+        self._log = log.open("rb") if log.exists() else None
         self.page_count = max(wal.page_count, max(wal.pages, default=0)) or self._count_pages()
         # Pages that were asked for and cannot be read, with the reason.
         self.unreadable: dict[int, str] = {}
@@ -113,6 +115,18 @@ class PageReader:
                 what = f"page {number} has a wrong checksum"
         self.unreadable[number] = what
         return None
+
+    def read_older(self, number: int) -> bytes | None:
+        """Return the version before of a page whose newest one is damaged in the log; None if there is none."""
+        if number not in self._wal.stale:
+            return None
+        at = self._wal.stale[number]
+        if at is not None and self._log is not None:
+            self._log.seek(at)
+            return self._log.read(self.page_bytes)
+        page = self._read_file(number)
+        is_intact = len(page) == self.page_bytes and (self._verifier is None or self._verifier.is_intact(page))
+        return page if is_intact else None
 
     def _complaint(self, number: int) -> str | None:
         if not 0 < number <= self.page_count:
@@ -169,7 +183,11 @@ class PageReader:
 class Tree:
     """One table or index. `rows` yields what is intact, `gaps` and `unreadable` hold what is not."""
 
-    def __init__(self, pages: PageReader, root: int, *, is_table: bool) -> None:
+    def __init__(self, pages: PageReader, root: int, *, is_table: bool, uses_older: bool = False) -> None:
+        """`uses_older`: of a leaf that is damaged in the log, use the rows of its version before."""
+        self._uses_older = uses_older
+        # Rows of these, last: a row that is also in an intact page is newer there.
+        self._older: list[Found] = []
         self._pages = pages
         self._root = root
         self._is_table = is_table
@@ -182,7 +200,8 @@ class Tree:
         return [*self.gaps, *self.unreadable]
 
     def rows(self) -> Iterator[Found]:
-        return self._walk(self._root, None, None)
+        yield from self._walk(self._root, None, None)
+        yield from self._older
 
     def _walk(self, number: int, low: int | None, high: int | None) -> Iterator[Found]:
         if number in self._visited:
@@ -212,11 +231,32 @@ class Tree:
 
     def _walk_around(self, number: int, low: int | None, high: int | None, what: str) -> Iterator[Found]:
         children = self._pages.children.get(number, [])
+        if self._uses_older and not children and self._read_older(number, low, high):
+            self.gaps.append(Gap(number, low, high, f"{what}; its version before was used", is_older_used=True))
+            return
         if not children or not self._is_table:
             # A leaf, or an interior page with rows of its own.
             self.gaps.append(Gap(number, low, high, what))
         for child in children:
             yield from self._walk(child, None, None)
+
+    def _read_older(self, number: int, low: int | None, high: int | None) -> bool:
+        page = self._pages.read_older(number)
+        if page is None:
+            return False
+        try:
+            kind, _, cells = self._parse(number, page)
+        except _MALFORMED:
+            return False
+        if kind != _LEAF_TABLE:
+            return False
+        for cell in cells:
+            for found in self._row(number, page, cell, kind):
+                assert found.key is not None
+                # What lies outside went to another page since.
+                if (low is None or found.key > low) and (high is None or found.key <= high):
+                    self._older.append(found)
+        return True
 
     def _parse(self, number: int, page: bytes) -> tuple[int, int, tuple[int, ...]]:
         """Return the kind of a page, its rightmost child and where its cells are."""

@@ -57,7 +57,7 @@ class Source(Protocol):
 
     pages: PageReader
 
-    def tree(self, name: str, *, is_table: bool) -> Tree: ...
+    def tree(self, name: str, *, is_table: bool, uses_older: bool = False) -> Tree: ...
 
 
 def stream_name(names: dict[int, str], stream: int) -> str:
@@ -92,7 +92,7 @@ class Rebuild:
     # --- rows with bytes ------------------------------------------------------------------------------------
 
     def bodies(self) -> Iterator[Row]:
-        tree = self._source.tree("body", is_table=True)
+        tree = self._source.tree("body", is_table=True, uses_older=True)
         for found in tree.rows():
             row = _padded((found.key, *found.columns[1:]), _BODY_COLUMNS)
             if _is_intact(row[5:]):
@@ -103,7 +103,7 @@ class Rebuild:
             self._add("shared bodies", one.what, "the messages that share them, which are named", page=one.page)
 
     def messages(self) -> Iterator[Row]:
-        tree = self._source.tree("message", is_table=True)
+        tree = self._source.tree("message", is_table=True, uses_older=True)
         for found in tree.rows():
             row = _padded((found.key, *found.columns[1:]), _MESSAGE_COLUMNS)
             if row[_HEADER] is None or _is_intact((*row[_HEADER:_BODY_NUMBER], row[18])):
@@ -195,7 +195,8 @@ class Rebuild:
         self._new.executemany(insert, [(queue, key, seen_at_ms) for queue, seen_at_ms, key in by_age])
         damaged = [tree.damaged for tree in (table, index)]
         for one in [*damaged[0], *damaged[1]]:
-            self._add("duplicate detection", one.what, "some message ids" if all(damaged) else "", page=one.page)
+            is_certain = not all(damaged) and not self._wal.unknown_count
+            self._add("duplicate detection", one.what, "" if is_certain else "some message ids", page=one.page)
 
     def _read_counts(self) -> None:
         tree = self._source.tree("stream", is_table=True)
@@ -230,6 +231,7 @@ class Rebuild:
 
     def _name_recovered(self, garbage: set[int]) -> None:
         """Give messages whose entity has no description a queue from which they can be received."""
+        self._drop_subscriptions_without_topic()
         streams = {stream for (stream,) in self._execute("SELECT DISTINCT row >> 44 FROM message")} - garbage
         for number in sorted({stream // STREAMS_PER_QUEUE for stream in streams} - self._names.keys()):
             has_sessions: int = self._execute(
@@ -244,11 +246,36 @@ class Rebuild:
             )
             self._names[number] = name
             self._add(f"entity {number}", "its description is lost", f"its messages are in the queue '{name}'")
+        for stream in [stream for (stream,) in self._execute("SELECT DISTINCT stream FROM body")]:
+            if stream // STREAMS_PER_QUEUE not in self._names and stream not in garbage:
+                # Its topic is lost: from now on it counts to the queue of one of its copies.
+                self._execute(
+                    "UPDATE body SET stream = (SELECT min(row >> 44) FROM message WHERE body_number = number) "
+                    "WHERE stream = ?",
+                    (stream,),
+                )
+
+    def _drop_subscriptions_without_topic(self) -> None:
+        topics = {name.lower() for number, name in self._names.items() if self._kind(number) == "topic"}
+        for number, name in list(self._names.items()):
+            if self._kind(number) == "subscription" and name.lower().split("/subscriptions/")[0] not in topics:
+                self._execute("DELETE FROM queue WHERE number = ?", (number,))
+                del self._names[number]
+        dropped = self._execute(
+            "DELETE FROM rule WHERE queue NOT IN (SELECT number FROM queue WHERE kind = 'subscription') "
+            "RETURNING queue, name"
+        ).fetchall()
+        for number, name in cast("list[tuple[int, str]]", dropped):
+            self._add(f"rule '{name}' of entity {number}", "the description of the subscription is lost", "the rule")
+
+    def _kind(self, number: int) -> str:
+        kind: str = self._execute("SELECT kind FROM queue WHERE number = ?", (number,)).get
+        return kind
 
     # --- sessions -------------------------------------------------------------------------------------------
 
     def _write_sessions(self) -> None:
-        tree = self._source.tree("session", is_table=True)
+        tree = self._source.tree("session", is_table=True, uses_older=True)
         known: dict[tuple[Value, str], Row] = {}
         keys: set[int | None] = set()
         for found in tree.rows():
@@ -258,7 +285,7 @@ class Rebuild:
             if state is not None and checksum is not None and checksum != crc32(cast("bytes", state)):
                 self._add(self._session_unit(row[0], row[1]), "its state has a wrong checksum", "its state")
                 row = (*row[:4], None, None, None)
-            known[row[0], str(row[1]).lower()] = row
+            known.setdefault((row[0], str(row[1]).lower()), row)
         if tree.gaps or tree.unreadable:
             self._report_sessions(tree, keys)
         active: dict[tuple[Value, str], tuple[str, int, int]] = {
@@ -366,6 +393,11 @@ class Rebuild:
 
     # --- findings -------------------------------------------------------------------------------------------
 
+    def _units(self, gap: Gap) -> str:
+        """Return the names of the entities that have messages in a page."""
+        streams = [stream for stream in sorted(self._counted) if _is_in(stream, gap)]
+        return ", ".join([stream_name(self._names, stream) for stream in streams[:_MAX_NAMED]]) or "messages"
+
     def _add(self, unit: str, what: str, lost: str = "", *, page: int | None = None) -> None:
         if page is not None:
             self._told_pages.add(page)
@@ -375,6 +407,11 @@ class Rebuild:
         """Return all findings. Every page of the damaged database has been read by now."""
         for stream, named in self._lost.items():
             self._add(stream_name(self._names, stream), _joined(list(named.values())), "messages of it")
+        for gap in self._gaps:
+            if gap.is_older_used:
+                self._told_pages.add(gap.page)
+                lost = "messages that were sent last may be missing, and some that were settled may be delivered again"
+                self._add(self._units(gap), gap.what, lost)
         wal, record = self._wal, self._record
         if wal.unknown_count:
             self._add(
@@ -391,6 +428,9 @@ class Rebuild:
         for number, what in sorted(self._source.pages.unreadable.items()):
             if number not in self._told_pages and 0 < number <= self._source.pages.page_count:
                 self._add("the database", f"{what}; it holds nothing that is not known from elsewhere")
+        if not self._damages and wal.damaged_frames:
+            text = f"frame {wal.damaged_frames[0]} of it is damaged; what it held was written again later"
+            self._add("the write-ahead log", text)
         if not self._damages:
             self._add("the database", why)
         return self._damages

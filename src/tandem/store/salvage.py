@@ -17,6 +17,7 @@ from typing import Final
 
 import apsw
 
+from tandem.errors import StoreError
 from tandem.store.checksums import PageVerifier
 from tandem.store.commit_record import CommitRecord
 from tandem.store.connection import PAGE_BYTES, connect, copy_log, keep_log_on_close
@@ -25,7 +26,7 @@ from tandem.store.pages import PageReader, Tree, read_schema
 from tandem.store.quarantine import UNFINISHED_SUFFIX, new_folder, sync_folder, write_report
 from tandem.store.rebuild import Rebuild
 from tandem.store.rows import Row
-from tandem.store.schema import migrate
+from tandem.store.schema import FORMAT_VERSION, migrate
 from tandem.store.wal import Wal, read_log_header, scan
 
 __all__ = ["assess", "committed_frames", "finish_interrupted", "page_bytes_of", "salvage"]
@@ -57,7 +58,18 @@ def assess(database: Path, record: CommitRecord | None, why: str, new: Path) -> 
         pages = opened.enter_context(
             contextlib.closing(PageReader(database, log, wal, verifier, PAGE_BYTES, are_verified=are_verified))
         )
+        _require_known_format(pages)
         return _build(new, pages, wal, record, why)
+
+
+def _require_known_format(pages: PageReader) -> None:
+    first = pages.read(1)
+    version = 0 if first is None else int.from_bytes(first[60:64], "big")
+    if version > FORMAT_VERSION:
+        raise StoreError(
+            f"the store is damaged, and has format {version}: this Tandem can salvage formats up to {FORMAT_VERSION}, "
+            "use a newer one"
+        )
 
 
 def committed_frames(log: Path, record: CommitRecord | None) -> int:
@@ -128,9 +140,9 @@ class _Source:
         self.pages = pages
         self._roots = roots
 
-    def tree(self, name: str, *, is_table: bool) -> Tree:
+    def tree(self, name: str, *, is_table: bool, uses_older: bool = False) -> Tree:
         """Return a table, or an index or table without row ids. One whose root is not known is empty, with a gap."""
-        return Tree(self.pages, self._roots.get(name, 0), is_table=is_table)
+        return Tree(self.pages, self._roots.get(name, 0), is_table=is_table, uses_older=uses_older)
 
 
 # --- replacing the files ----------------------------------------------------------------------------------------

@@ -56,6 +56,7 @@ from tandem.store.base import (
     Swept,
     Written,
 )
+from tandem.store.commit_record import CommitRecord
 from tandem.store.connection import connect, copy_log, is_damage, keep_log_on_close
 from tandem.store.garbage import Garbage
 from tandem.store.log.event_log import EventLog
@@ -78,7 +79,7 @@ from tandem.store.rows import (
     stored_of,
 )
 from tandem.store.session_counts import count_by_session
-from tandem.store.wal import read_log_header
+from tandem.store.wal import LogHead
 from tandem.store.with_log import WithLog
 
 __all__ = ["DATABASE_NAME", "LOCK_NAME", "LOG_NAME", "SqliteStore"]
@@ -213,7 +214,7 @@ class SqliteStore(WithLog):
         self._batch: list[Effects] = []
         # What the moves of the batch write: their messages change while a commit runs.
         self._moves: dict[Move, Row] = {}
-        self._log_path = directory / f"{DATABASE_NAME}-wal"
+        self._log_head = LogHead(directory / f"{DATABASE_NAME}-wal")
         self._log_pages = 0
         self._checkpoint_thread: threading.Thread | None = None
         self._checkpoint_error: apsw.Error | None = None
@@ -301,6 +302,7 @@ class SqliteStore(WithLog):
         with contextlib.suppress(apsw.Error):
             self._connection.close()
         self._record.close()
+        self._log_head.close()
         self._lock_file.close()
 
     # --- damage ---------------------------------------------------------------------------------------------
@@ -319,18 +321,13 @@ class SqliteStore(WithLog):
 
     def _count_commit(self) -> None:
         """Give the commit that follows its number."""
-        self._execute("UPDATE commit_count SET commits = ?", (self._record.record.commits + 1,))
+        self._execute("UPDATE commit_count SET commits = ? WHERE id = 1", (self._record.record.commits + 1,))
 
     def _keep_record(self) -> None:
         """The commit is durable: remember its number beside the database."""
         record = self._record.record
-        frames = self._log_pages
-        if frames <= record.log_frames or not record.log_frames:
-            # The log began anew.
-            header = read_log_header(self._log_path)
-            if header is not None:
-                record = replace(record, log_sequence=header.sequence, log_salt=header.salts[0])
-        self._record.keep(replace(record, commits=record.commits + 1, log_frames=frames))
+        sequence, salt = self._log_head.read()
+        self._record.keep(CommitRecord(record.commits + 1, sequence, salt, self._log_pages, self.has_page_checksums))
 
     # --- writing --------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ those before it. The format is described at https://sqlite.org/fileformat2.html#
 from __future__ import annotations
 
 import contextlib
+import os
 import struct
 from collections import Counter
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from typing import Final, NamedTuple
 
 from tandem.store.checksums import PageVerifier
 
-__all__ = ["LogHeader", "Wal", "read_log_header", "scan"]
+__all__ = ["LogHead", "LogHeader", "Wal", "read_log_header", "scan"]
 
 _HEADER: Final = struct.Struct(">8I")
 _FRAME: Final = struct.Struct(">6I")
@@ -43,8 +44,9 @@ class Wal:
 
     # By page: the offset of the page's bytes in its newest intact frame.
     pages: dict[int, int] = field(default_factory=dict)
-    # Pages whose newest frame is damaged: the database has an older version of them, which must not be used.
-    stale: set[int] = field(default_factory=set)
+    # Pages whose newest frame is damaged, with the offset of the frame before; None if that is the page of the
+    # database. By the damaged frame: its head may be what is damaged, and then it is of another page.
+    stale: dict[int, int | None] = field(default_factory=dict)
     # Damaged frames whose page is not known.
     unknown_count: int = 0
     damaged_frames: list[int] = field(default_factory=list)
@@ -62,6 +64,36 @@ def read_log_header(path: Path) -> LogHeader | None:
     except FileNotFoundError:
         return None
     return _header_of(head)
+
+
+class LogHead:
+    """The header of a log that is in use, which changes when the log begins anew."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+        self._head = b""
+        self._marks = (0, 0)
+
+    def read(self) -> _Sum:
+        """Return the sequence number and the first salt of the log. SQLite keeps the file as long as it is open."""
+        try:
+            if self._descriptor is None:
+                self._descriptor = os.open(self._path, os.O_RDONLY)
+            head = os.pread(self._descriptor, _HEADER.size, 0)
+        except OSError:
+            # The record of commits then says less about the log; the commit itself is durable.
+            return self._marks
+        if head != self._head and len(head) == _HEADER.size:
+            self._head = head
+            fields = _HEADER.unpack(head)
+            self._marks = (fields[3], fields[4])
+        return self._marks
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
 
 def _header_of(head: bytes) -> LogHeader | None:
@@ -200,9 +232,6 @@ class _Scan:
             if not is_intact and has_salts and not is_seed_known:
                 # Nothing can be said against it: the checksum to verify it with is lost with the frame before.
                 is_intact = True
-            if not is_intact and (repaired := self._repaired_head(seeds, at)) is not None:
-                page, commit_pages = repaired
-                is_intact = True
             if held is not None:
                 yield held
             held = _Frame(index, page, commit_pages, is_intact)
@@ -225,21 +254,6 @@ class _Scan:
         head_sum = _checksum(seed, content[at : at + 8], self._is_big_endian)
         return _checksum(head_sum, content[at + _FRAME.size : at + self._step], self._is_big_endian)
 
-    def _repaired_head(self, seeds: list[_Sum], at: int) -> tuple[int, int] | None:
-        """Return the page and the commit of a frame in whose head one bit is wrong: its checksum says which."""
-        content = self._content
-        checksum = _FRAME.unpack_from(content, at)[4:6]
-        head = int.from_bytes(content[at : at + 8], "big")
-        data = content[at + _FRAME.size : at + self._step]
-        for bit in range(64):
-            candidate = (head ^ 1 << bit).to_bytes(8, "big")
-            for seed in seeds[:1]:
-                head_sum = _checksum(seed, candidate, self._is_big_endian)
-                if _checksum(head_sum, data, self._is_big_endian) == checksum:
-                    page, commit_pages = struct.unpack(">2I", candidate)
-                    return page, commit_pages
-        return None
-
 
 def _overlay(frames: list[_Frame], page_bytes: int, committed_frames: int) -> Wal:
     wal = Wal()
@@ -255,12 +269,11 @@ def _overlay(frames: list[_Frame], page_bytes: int, committed_frames: int) -> Wa
             break
         if frame.is_intact:
             wal.pages[frame.page] = _HEADER.size + frame.place * step + _FRAME.size
-            wal.stale.discard(frame.page)
+            wal.stale.pop(frame.page, None)
             continue
         wal.damaged_frames.append(frame.place)
         if 0 < frame.page <= highest:
-            wal.stale.add(frame.page)
-            wal.pages.pop(frame.page, None)
+            wal.stale.setdefault(frame.page, wal.pages.pop(frame.page, None))
         else:
             wal.unknown_count += 1
     return wal
