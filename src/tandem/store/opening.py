@@ -24,19 +24,16 @@ from tandem.store.checksums import PAGE_CHECKSUM_BYTES, checksum_vfs, content_ch
 from tandem.store.commit_record import COMMITS_NAME, CommitRecord, RecordFile, read_record
 from tandem.store.connection import PAGE_BYTES, connect, copy_log, has_page_checksums, is_damage, keep_log_on_close
 from tandem.store.damage import Damage
-from tandem.store.quarantine import copy_aside, sync_folder
+from tandem.store.quarantine import SUSPECT_NAME, copy_aside, sync_folder
 from tandem.store.salvage import finish_interrupted, page_bytes_of, salvage
 from tandem.store.schema import format_of, migrate
 from tandem.store.wal import read_log_header
 
-__all__ = ["DATABASE_NAME", "SUSPECT_NAME", "OpenedDatabase", "find_damage", "open_database", "suspect"]
+__all__ = ["DATABASE_NAME", "OpenedDatabase", "find_damage", "open_database", "suspect"]
 
 logger = logging.getLogger(__name__)
 
 DATABASE_NAME: Final = "messages.db"
-
-# What a running broker writes when it reads damaged data: the next opening salvages.
-SUSPECT_NAME: Final = "suspect"
 
 # The format that has checksums and counts its commits.
 _COUNTING_FORMAT: Final = 5
@@ -223,6 +220,8 @@ def _with_page_checksums(connection: apsw.Connection, database: Path, vfs: str |
     _add_content_checksums(connection)
     new = database.with_name(f"{database.name}.new")
     new.unlink(missing_ok=True)
+    # Reading the header has set this back to what the old database has.
+    connection.reserve_bytes(reserve=PAGE_CHECKSUM_BYTES)
     connection.execute("VACUUM INTO ?", (str(new),))
     descriptor = os.open(new, os.O_RDONLY)
     try:

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from tandem.store.damage import Damage
 
 __all__ = [
+    "SUSPECT_NAME",
     "UNFINISHED_SUFFIX",
     "DamageReport",
     "copy_aside",
@@ -29,6 +30,9 @@ __all__ = [
 
 _PREFIX: Final = "damaged-"
 _REPORT_NAME: Final = "report.json"
+
+# What a running broker writes when it reads damaged data: the next opening salvages.
+SUSPECT_NAME: Final = "suspect"
 
 # A folder that is still being filled.
 UNFINISHED_SUFFIX: Final = ".unfinished"

@@ -12,6 +12,7 @@ import contextlib
 import os
 import struct
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -19,11 +20,11 @@ import apsw
 
 from tandem.errors import StoreError
 from tandem.store.checksums import PageVerifier
-from tandem.store.commit_record import CommitRecord
+from tandem.store.commit_record import CommitRecord, RecordFile, read_record
 from tandem.store.connection import PAGE_BYTES, connect, copy_log, keep_log_on_close
 from tandem.store.damage import Damage
 from tandem.store.pages import PageReader, Tree, read_schema
-from tandem.store.quarantine import UNFINISHED_SUFFIX, new_folder, sync_folder, write_report
+from tandem.store.quarantine import SUSPECT_NAME, UNFINISHED_SUFFIX, new_folder, sync_folder, write_report
 from tandem.store.rebuild import Rebuild
 from tandem.store.rows import Row
 from tandem.store.schema import FORMAT_VERSION, migrate
@@ -158,8 +159,12 @@ def _install(database: Path, folder: Path) -> None:
         if path.exists() and not kept.exists():
             path.rename(kept)
     sync_folder(folder)
-    sync_folder(directory)
+    record, _ = read_record(directory)
+    if record is not None:
+        # The new database has no log.
+        RecordFile(directory, replace(record, log_frames=0)).close()
     (folder / _READY_NAME).rename(database)
+    (directory / SUSPECT_NAME).unlink(missing_ok=True)
     sync_folder(directory)
     folder.rename(folder.with_name(folder.name.removesuffix(UNFINISHED_SUFFIX)))
     sync_folder(directory)

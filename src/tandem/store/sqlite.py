@@ -18,31 +18,17 @@ from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, TextIO, TypeVar, cast
-from zlib import crc32
 
 import apsw
 import msgspec
 
 from tandem.engine.effects import (
-    Change,
-    DropHub,
-    DropQueue,
-    DropRule,
     Effects,
-    ForgetDuplicates,
-    Move,
-    PutHub,
-    PutQueue,
-    PutRule,
-    PutSetting,
-    SetSessionState,
-    SetState,
     StreamChange,
 )
 from tandem.engine.message import Admission
 from tandem.engine.queries import Query
 from tandem.engine.queue import STREAMS_PER_QUEUE
-from tandem.engine.session_key import session_key
 from tandem.errors import StoreDamaged, StoreError, StoreFailed
 from tandem.store.ballast import BALLAST_BYTES, Ballast
 from tandem.store.base import (
@@ -56,6 +42,7 @@ from tandem.store.base import (
     Swept,
     Written,
 )
+from tandem.store.changes import Changes
 from tandem.store.commit_record import CommitRecord
 from tandem.store.connection import connect, copy_log, is_damage, keep_log_on_close
 from tandem.store.garbage import Garbage
@@ -63,20 +50,14 @@ from tandem.store.log.event_log import EventLog
 from tandem.store.log.files import DiskFiles, Files
 from tandem.store.log.journal import JournalFull
 from tandem.store.log.log_limits import LogLimits
-from tandem.store.modify import modified
 from tandem.store.opening import DATABASE_NAME, open_database, suspect
 from tandem.store.reader import Reader
 from tandem.store.rows import (
     ALL_COLUMNS,
-    BYTES_COLUMNS,
     Row,
     all_columns,
     body_columns,
-    bytes_columns,
     copy_columns,
-    fixed_columns,
-    message_of,
-    stored_of,
 )
 from tandem.store.session_counts import count_by_session
 from tandem.store.wal import LogHead
@@ -94,11 +75,6 @@ _CHECKPOINT_PAGES: Final = 4_096
 _VACUUM_PAGES: Final = 2_000
 
 _INSERT: Final = f"INSERT INTO message({ALL_COLUMNS}) VALUES ({', '.join('?' * 19)})"  # noqa: S608 # constants
-_MOVE: Final = (
-    "UPDATE message SET row = ?, state = ?, delivery_count = ?, enqueued_time_ms = ?, expires_at_ms = ?, "
-    "due_at_ms = ?, time_to_live_ms = ?, session_id = ?, size_bytes = ?, enqueue_sequence_number = ?, "
-    "hop_count = ?, partition = ?, dead_letter_source = ?, body_number = ? WHERE row = ?"
-)
 _COUNT: Final = """
 INSERT INTO stream VALUES (?1, ?2, ?3, ?4, ?5, max(?6, 1), ?7) ON CONFLICT DO UPDATE SET
     active = active + ?2, deferred = deferred + ?3, scheduled = scheduled + ?4, size_bytes = size_bytes + ?5,
@@ -120,10 +96,6 @@ _INSERT_BODY: Final = "INSERT INTO body VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _RELEASE: Final = """
 UPDATE body SET copies = copies - ?2 WHERE number = ?1 RETURNING number, copies, stream, size_bytes
 """
-_SET_BYTES: Final = (
-    "UPDATE message SET header = ?, delivery_annotations = ?, message_annotations = ?, bare = ?, checksum = ? "
-    "WHERE row = ?"
-)
 # A session keeps its place in line from the message on that made it non-empty.
 _COUNT_SESSION: Final = """
 INSERT INTO session(stream, session_id, active, since) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET
@@ -212,8 +184,6 @@ class SqliteStore(WithLog):
         # Sweeping gives the space of messages that are gone back to the disk, though the disk is not full.
         self.gives_back_space = False
         self._batch: list[Effects] = []
-        # What the moves of the batch write: their messages change while a commit runs.
-        self._moves: dict[Move, Row] = {}
         self._log_head = LogHead(directory / f"{DATABASE_NAME}-wal")
         self._log_pages = 0
         self._checkpoint_thread: threading.Thread | None = None
@@ -221,6 +191,7 @@ class SqliteStore(WithLog):
         self._is_checkpoint_behind = False
         self._connection.set_wal_hook(self._on_log_grown)
         self._reader = Reader(self._connection)
+        self._changes = Changes(self._connection, self._reader, self._garbage, self._dropped_hubs)
 
     # --- start and end --------------------------------------------------------------------------------------
 
@@ -355,7 +326,7 @@ class SqliteStore(WithLog):
         if effects.appended:
             self._append(effects, written)
         for entry in effects.changes:
-            self._write_change(entry)
+            self._changes.write(entry)
         if effects.removed:
             self._connection.executemany("DELETE FROM message WHERE row BETWEEN ? AND ?", _runs(effects.removed))
         if effects.released:
@@ -419,138 +390,6 @@ class SqliteStore(WithLog):
             is_new = is_new and self._connection.changes() > 0
         return is_new
 
-    def _write_change(self, change: Change) -> None:
-        execute = self._execute
-        if isinstance(change, SetState):
-            if change.properties:
-                self._modify(change.row, change.properties)
-            execute(
-                "UPDATE message SET state = ?, delivery_count = ? WHERE row = ?",
-                (change.state, change.delivery_count, change.row),
-            )
-        elif isinstance(change, Move):
-            if change.properties:
-                self._modify(change.row, change.properties)
-            columns = self._moves.get(change)
-            if columns is None:
-                columns = self._moves[change] = fixed_columns(change.message)
-            if change.shared_body_number:
-                self._give_own_bytes(change.row, change.shared_body_number)
-            execute(_MOVE, (*columns, change.row))
-        elif isinstance(change, SetSessionState):
-            execute(
-                "INSERT INTO session(stream, session_id, active, since, state, updated_at_ms, checksum) "
-                "VALUES (?1, ?2, 0, 0, ?3, ?4, ?5) "
-                "ON CONFLICT DO UPDATE SET state = ?3, updated_at_ms = ?4, checksum = ?5",
-                (
-                    change.stream,
-                    change.session_id,
-                    change.state,
-                    change.updated_at_ms,
-                    None if change.state is None else crc32(change.state),
-                ),
-            )
-            if change.state is None:
-                self._drop_empty_session(change.stream, change.session_id)
-        elif isinstance(change, PutQueue):
-            execute(
-                "INSERT OR REPLACE INTO queue(number, kind, fields, created_at_ms, updated_at_ms) "
-                "VALUES (?, ?, ?, ?, ?)",
-                (
-                    change.number,
-                    change.kind,
-                    msgspec.json.encode(change.fields).decode(),
-                    change.created_at_ms,
-                    change.updated_at_ms,
-                ),
-            )
-        elif isinstance(change, PutRule):
-            execute(
-                "INSERT OR REPLACE INTO rule VALUES (?, ?, ?, ?)",
-                (
-                    change.queue_number,
-                    change.name,
-                    msgspec.json.encode(change.fields).decode(),
-                    change.created_at_ms,
-                ),
-            )
-        elif isinstance(change, DropRule):
-            execute("DELETE FROM rule WHERE queue = ? AND name = ?", (change.queue_number, change.name))
-        elif isinstance(change, ForgetDuplicates):
-            execute(
-                "DELETE FROM duplicate WHERE queue = ? AND seen_at_ms <= ?", (change.queue_number, change.before_ms)
-            )
-        elif isinstance(change, DropQueue):
-            self._drop_queue(change.number)
-        elif isinstance(change, PutHub):
-            execute(
-                "INSERT OR REPLACE INTO hub VALUES (?, ?, ?, ?)",
-                (
-                    change.number,
-                    msgspec.json.encode(change.fields).decode(),
-                    change.created_at_ms,
-                    change.updated_at_ms,
-                ),
-            )
-        elif isinstance(change, DropHub):
-            self._drop_hub(change.number)
-        elif isinstance(change, PutSetting):
-            self._execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (change.name, change.value))
-
-    def _drop_hub(self, number: int) -> None:
-        self._execute("DELETE FROM hub WHERE number = ?", (number,))
-        # The log hears of it after the commit, which may be never: this remembers that the number was given.
-        self._execute(
-            "INSERT INTO setting VALUES (?, ?) ON CONFLICT(name) DO UPDATE "
-            "SET value = excluded.value WHERE CAST(excluded.value AS INTEGER) > CAST(value AS INTEGER)",
-            (LAST_DROPPED_HUB, str(number)),
-        )
-        self._dropped_hubs.add(number)
-
-    def _modify(self, row: int, properties: dict[str, object]) -> None:
-        found = self._execute(
-            f"SELECT body_number, {BYTES_COLUMNS} FROM message WHERE row = ?",  # noqa: S608 # constants
-            (row,),
-        ).fetchone()
-        if found is None:
-            return
-        body_number, *columns = cast("Row", found)
-        if columns[0] is None and body_number is not None:
-            # From now on this copy has properties of its own.
-            front_bytes, *columns = self._reader.body(cast("int", body_number))
-            shared = stored_of(tuple(columns))
-            own = modified(shared.bare[: cast("int", front_bytes)], properties)
-            self._execute(_SET_BYTES, (*bytes_columns(shared, own), row))
-        else:
-            own_bytes = stored_of(tuple(columns))
-            self._execute(_SET_BYTES, (*bytes_columns(own_bytes, modified(own_bytes.bare, properties)), row))
-
-    def _give_own_bytes(self, row: int, body_number: int) -> None:
-        """The copy leaves those that it shares its body with."""
-        found = self._execute(f"SELECT {ALL_COLUMNS} FROM message WHERE row = ?", (row,)).fetchone()  # noqa: S608
-        if found is not None:
-            message = message_of(cast("Row", found))
-            message.body_number = body_number
-            self._reader.complete(message)
-            message.body_number = 0
-            self._execute(_SET_BYTES, (*all_columns(message)[-5:], row))
-
-    def _drop_empty_session(self, stream: int, session_id: str) -> None:
-        self._execute(
-            "DELETE FROM session WHERE stream = ? AND lower(session_id) = ? AND active = 0 AND state IS NULL",
-            (stream, session_key(session_id)),
-        )
-
-    def _drop_queue(self, number: int) -> None:
-        """Its messages are deleted later, a few at a time: there may be millions."""
-        first = number * STREAMS_PER_QUEUE
-        streams = [(stream,) for stream in range(first, first + STREAMS_PER_QUEUE)]
-        self._execute("DELETE FROM queue WHERE number = ?", (number,))
-        self._execute("DELETE FROM rule WHERE queue = ?", (number,))
-        self._connection.executemany("DELETE FROM stream WHERE stream = ?", streams)
-        for stream in streams:
-            self._garbage.add(stream[0])
-
     def _count(self, stream: int, decided: StreamChange | None, added: StreamChange | None) -> None:
         if stream in self._garbage:
             # Something that was under way when the queue was deleted.
@@ -584,7 +423,7 @@ class SqliteStore(WithLog):
             if by:
                 self._execute(_COUNT_SESSION, (stream, session_id, by, since))
             if by < 0:
-                self._drop_empty_session(stream, session_id)
+                self._changes.drop_empty_session(stream, session_id)
 
     # --- committing -----------------------------------------------------------------------------------------
 
@@ -612,7 +451,7 @@ class SqliteStore(WithLog):
         except apsw.Error as error:
             raise self._failed("the store could not be committed, nothing more is acknowledged", error) from error
         self._batch.clear()
-        self._moves.clear()
+        self._changes.clear()
         if self._log_pages > self._checkpoint_at_pages and self._checkpoint_thread is None:
             # If this one fails for want of space, the next is worth a try when the log is as much longer.
             self._checkpoint_at_pages = self._log_pages + self._checkpoint_pages
