@@ -24,10 +24,12 @@ from typing import Any, Final
 
 import apsw
 
+from tandem.auth.keys import KeyRing
 from tandem.engine.effects import Effects
 from tandem.engine.message import DEFERRED, SEQUENCE_BITS, BrokeredMessage
 from tandem.errors import ConfigurationError, StoreDamaged, StoreError
-from tandem.server.keys import load_or_make_keys, protect_keys
+from tandem.server.keys import find_damaged_keys, load_or_make_keys, protect_keys
+from tandem.server.tls import ensure_certificates, find_damaged_authority
 from tandem.store.check import check
 from tandem.store.checksums import PageVerifier, checksum_vfs
 from tandem.store.commit_record import COMMITS_NAME
@@ -57,7 +59,7 @@ from tests.store.drive import (
 )
 from tests.store.faults import Fault, draw_fault
 
-__all__ = ["Sweep", "Variant", "make_variants"]
+__all__ = ["FILES", "Sweep", "Variant", "make_variants"]
 
 LOG_NAME: Final = f"{DATABASE_NAME}-wal"
 SHARED_MEMORY_NAME: Final = f"{DATABASE_NAME}-shm"
@@ -69,6 +71,11 @@ STREAMS: Final = (PLAIN, PLAIN + 1, SESSIONS, UNIQUE, *SUBSCRIPTIONS)
 
 # How often the store is opened again after damage was found while it was read, as the host of a namespace is.
 MAX_RESTARTS: Final = 3
+
+FILES: Final = (
+    *(DATABASE_NAME, LOG_NAME, SHARED_MEMORY_NAME, COMMITS_NAME),
+    *("keys.json", "keys.json.copy", "tls/ca.pem", "tls/ca-key.pem"),
+)
 
 Seen = tuple[object, ...]
 
@@ -214,11 +221,12 @@ def make_variants(folder: Path, seed: int, rounds: int = 40) -> list[Variant]:
         live = folder / f"{name}-live"
         keys = load_or_make_keys(live, is_dev=False)
         protect_keys(live)
+        ensure_certificates(live / "tls")
         maker = _Maker(live, random.Random(seed), checkpoint_pages)
         maker.fill(rounds)
         maker.store._wait_for_checkpoint()
         content = read_content(maker.store)
-        content.keys = keys.to_dict()
+        content.keys = _identity(keys, live)
         if is_stopped:
             maker.store.close()
             shutil.copytree(live, folder / name)
@@ -326,7 +334,7 @@ class Sweep:
         self.outcomes: list[Outcome] = []
 
     def run(self, faults_per_file: int) -> None:
-        for name in (DATABASE_NAME, LOG_NAME, SHARED_MEMORY_NAME, COMMITS_NAME, "keys.json", "keys.json.copy"):
+        for name in FILES:
             variants = [one for one in self.variants if (one.directory / name).exists()]
             for number in range(faults_per_file):
                 variant = variants[number % len(variants)]
@@ -389,7 +397,7 @@ class _Trial:
             return
         outcome.reported += [one.sentence for report in read_reports(self._directory) for one in report.damages]
         is_equal = self._compare(content)
-        if outcome.reported and not findings and not self._is_of_keys:
+        if outcome.reported and not findings:
             outcome.broken.append("tandem check says sound")
         if not is_equal and not outcome.reported:
             outcome.broken.append("something was lost silently")
@@ -399,10 +407,6 @@ class _Trial:
         is_reported = "reported" if is_equal else "reported with losses"
         outcome.verdict = is_reported if outcome.reported else "harmless"
 
-    @property
-    def _is_of_keys(self) -> bool:
-        return self._fault.file.startswith("keys.json")
-
     def _is_everything_gone(self) -> bool:
         """The database is missing or empty, and nothing of it is in a log."""
         fault = self._fault
@@ -410,8 +414,9 @@ class _Trial:
         return fault.file == DATABASE_NAME and is_gone and self._variant.name == "stopped"
 
     def _check_before(self) -> list[str]:
+        damaged = [*find_damaged_keys(self._directory), *find_damaged_authority(self._directory / "tls")]
         try:
-            return check(self._directory).findings
+            return [*check(self._directory).findings, *[one.sentence for one in damaged]]
         except StoreError as error:
             return [str(error)]
 
@@ -421,6 +426,7 @@ class _Trial:
             try:
                 keys = load_or_make_keys(self._directory, is_dev=False)
                 protect_keys(self._directory)
+                ensure_certificates(self._directory / "tls")
             except ConfigurationError as error:
                 raise StoreError(str(error)) from error
             store = SqliteStore(self._directory, ballast_bytes=0)
@@ -436,7 +442,7 @@ class _Trial:
                 store.damaged(str(error))
                 continue
             else:
-                content.keys = keys.to_dict()
+                content.keys = _identity(keys, self._directory)
                 return content
             finally:
                 store.close()
@@ -490,6 +496,11 @@ class _Trial:
         return any(
             name == fault.file and begin < fault.end and end > start for name, begin, end in self._variant.places[row]
         )
+
+
+def _identity(keys: KeyRing, directory: Path) -> object:
+    """What clients were given: the keys, and the authority that they trust."""
+    return keys.to_dict(), [(directory / "tls" / name).read_bytes() for name in ("ca.pem", "ca-key.pem")]
 
 
 def _name(row: int) -> str:

@@ -21,12 +21,11 @@ from tandem.store.salvage import page_bytes_of
 from tandem.store.scrub import find_damaged_page
 from tandem.store.sqlite import SqliteStore
 from tests.markers import mission
-from tests.store.damage import LOG_NAME, SHARED_MEMORY_NAME, Sweep, find_places
+from tests.store.damage import FILES, Sweep, find_places
 from tests.store.drive import MAIN, committed, message, messages, numbers, put_queue, sent, stored
 from tests.store.faults import Fault, draw_fault
 
 FORMATS = Path(__file__).parent / "formats"
-FILES = (DATABASE_NAME, LOG_NAME, SHARED_MEMORY_NAME, COMMITS_NAME, "keys.json", "keys.json.copy")
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +39,7 @@ def test_a_single_fault_is_harmless_or_reported_and_costs_nothing_that_is_intact
     """The short form of `python -m tests.store.damage`."""
     chance = random.Random(name)
     variants = [one for one in sweep.variants if (one.directory / name).exists()]
-    for number in range(12):
+    for number in range(10):
         variant = variants[number % len(variants)]
         outcome = sweep.try_fault(variant, draw_fault(chance, variant.directory / name, name))
         assert not outcome.broken, (str(outcome.fault), variant.name, outcome.broken, outcome.reported)

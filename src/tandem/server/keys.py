@@ -31,6 +31,7 @@ __all__ = [
     "DEVELOPMENT_KEY",
     "KEYS_NAME",
     "ROOT_RULE_NAME",
+    "find_damaged_keys",
     "load_or_make_keys",
     "protect_keys",
     "save_keys",
@@ -73,22 +74,33 @@ def protect_keys(data_dir: Path) -> list[Damage]:
     Keys that have no checksum yet, or no second copy, get them.
     """
     path = data_dir / KEYS_NAME
-    copy = _copy_of(path)
-    read = {one: _try_to_read(one) for one in (path, copy)}
     keys = _read_either(path)
-    damages: list[Damage] = []
-    for one, found in read.items():
-        # A copy that is not there may never have been: keys that were just made have none, nor older ones.
-        if isinstance(found, ConfigurationError) and (one.exists() or one is path):
-            damages.append(Damage(f"the file '{one.name}'", f"{found}; mended from its second copy"))
+    damages = find_damaged_keys(data_dir)
     if damages:
-        copy_aside(data_dir, [path, copy], damages)
+        copy_aside(data_dir, [path, _copy_of(path)], damages)
     wanted = _encode(keys)
-    for one in (path, copy):
+    for one in (path, _copy_of(path)):
         if not one.exists() or one.read_bytes() != wanted:
             with _draft(one, keys) as draft:
                 draft.rename(one)
     return damages
+
+
+def find_damaged_keys(data_dir: Path) -> list[Damage]:
+    """Return what is damaged of the keys of a data directory. Nothing is changed."""
+    path = data_dir / KEYS_NAME
+    copy = _copy_of(path)
+    if not path.exists() and not copy.exists():
+        # A broker for development has none.
+        return []
+    found = {one: _try_to_read(one) for one in (path, copy)}
+    are_lost = all(isinstance(one, ConfigurationError) for one in found.values())
+    return [
+        Damage(f"the file '{one.name}'", str(what), "the keys of the namespace" if are_lost else "")
+        for one, what in found.items()
+        # A copy that is not there may never have been: keys that were just made have none, nor older ones.
+        if isinstance(what, ConfigurationError) and (one.exists() or one is path)
+    ]
 
 
 def _read_either(path: Path) -> KeyRing:

@@ -39,7 +39,7 @@ from tandem.store.quarantine import copy_aside
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["TlsFiles", "ensure_certificates", "server_context"]
+__all__ = ["TlsFiles", "ensure_certificates", "find_damaged_authority", "server_context"]
 
 # Days. The authority outlives the installations that trust it; whoever changes it has to tell every client.
 AUTHORITY_VALIDITY_DAYS: Final = 3_650
@@ -135,25 +135,33 @@ def ensure_certificates(directory: Path, host_names: Sequence[str] = (), *, now:
 # --- the copy of the authority ----------------------------------------------------------------------------------
 
 
+def find_damaged_authority(directory: Path) -> list[Damage]:
+    """Return which files of the authority are damaged and can be mended. Nothing is changed."""
+    return [
+        Damage(f"the file 'tls/{path.name}'", "it differs from its copy, which is intact")
+        for path in (directory / "ca.pem", directory / "ca-key.pem")
+        if not _is_intact(path)
+    ]
+
+
 def _mend_authority(directory: Path, *paths: Path) -> None:
     """Replace damaged files of the authority with their copies, and report that; make copies that are missing."""
-    contents = [_intact_copy(path) for path in paths]
-    damaged = [
-        path
-        for path, content in zip(paths, contents, strict=True)
-        if content is not None and (not path.exists() or path.read_bytes() != content)
-    ]
-    if damaged:
-        damages = [Damage(f"the file 'tls/{path.name}'", "it is damaged; mended from its copy") for path in damaged]
+    damages = find_damaged_authority(directory)
+    if damages:
+        damaged = [path for path in paths if not _is_intact(path)]
         copy_aside(directory.parent, damaged, damages)
         for damage in damages:
             logger.error("damage: %s", damage.sentence)
         for path in damaged:
-            content = contents[paths.index(path)]
-            assert content is not None
-            _write(path, content, mode=0o600 if path.name == "ca-key.pem" else 0o644)
-    if None in contents and _load(*paths) is not None:
+            _write(path, _intact_copy(path) or b"", mode=0o600 if path.name == "ca-key.pem" else 0o644)
+    if any(_intact_copy(path) is None for path in paths) and _load(*paths) is not None:
         _copy_authority(*paths)
+
+
+def _is_intact(path: Path) -> bool:
+    """Whether a file is what its copy says; without an intact copy nobody can tell."""
+    content = _intact_copy(path)
+    return content is None or (path.exists() and path.read_bytes() == content)
 
 
 def _copy_of(path: Path) -> Path:
