@@ -18,6 +18,7 @@ import struct
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -333,8 +334,8 @@ class Sweep:
         self.variants = make_variants(folder, seed, rounds)
         self.outcomes: list[Outcome] = []
 
-    def run(self, faults_per_file: int) -> None:
-        for name in FILES:
+    def run(self, faults_per_file: int, files: Sequence[str] = FILES) -> None:
+        for name in files:
             variants = [one for one in self.variants if (one.directory / name).exists()]
             for number in range(faults_per_file):
                 variant = variants[number % len(variants)]
@@ -511,6 +512,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Single faults in the files of a data directory.")
     parser.add_argument("--faults", type=int, default=2_000, help="Faults in each kind of file.")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=FILES, nargs="+", default=FILES, help="Only in these files.")
     parser.add_argument("--output", type=Path, help="Also write the report to this file.")
     arguments = parser.parse_args()
     logging.disable(logging.CRITICAL)
@@ -518,7 +520,7 @@ def main() -> None:
         raise SystemExit("this build of apsw has no checksum VFS")
     with tempfile.TemporaryDirectory(prefix="tandem-damage-") as folder:
         sweep = Sweep(Path(folder), arguments.seed)
-        sweep.run(arguments.faults)
+        sweep.run(arguments.faults, arguments.only)
         report = {"seed": arguments.seed, **sweep.report()}
     text = json.dumps(report, indent=1)
     print(text)
