@@ -159,6 +159,10 @@ class StoreFailed(StoreError):
     """A write or an fsync failed. Nothing more may be acknowledged: the process must stop, and be started again."""
 
 
+class StoreDamaged(StoreFailed):
+    """Stored data has a wrong checksum or is not readable. Opening the store again salvages what is intact."""
+
+
 class StoreCorrupt(StoreError):
     """What is on disk contradicts itself. `tandem check` says where."""
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tandem.server.health.diagnosis import FOLDER_NAME, newest_diagnosis, stacks, write_diagnosis
-from tandem.server.health.ladder import LEVELS, Ladder, Level, Trouble
+from tandem.server.health.ladder import LEVELS, MAX_SALVAGES, Ladder, Level, Trouble
 from tandem.server.health.watchdog import Watchdog
 from tests.markers import mission
 from tests.patience import PATIENCE_S
@@ -22,7 +22,7 @@ LASTS = (Level.NOTHING, Level.ENTITY, Level.HOST)
 @pytest.mark.parametrize("trouble, last", list(itertools.product(Trouble, LASTS)))
 def test_every_trouble_has_an_answer_after_every_restart(trouble: Trouble, last: Level) -> None:
     level = LEVELS[trouble, last]
-    if level is not Level.NOTHING:
+    if level is not Level.NOTHING and trouble is not Trouble.STORE_DAMAGED:
         assert SIZES[level] > SIZES[last], "what did not help is not tried again"
     if trouble in {Trouble.ENTITY_FAILED, Trouble.HUB_FAILED}:
         assert level is not Level.PROCESS, "a new process would read the same disk with the same code"
@@ -49,6 +49,18 @@ def test_another_entity_or_namespace_begins_with_the_smallest_part() -> None:
     assert ladder.level(Trouble.ENTITY_FAILED, "support", "orders", 2.0) is Level.ENTITY
     assert ladder.level(Trouble.ENGINE_FAILED, "support", "", 2.0) is Level.HOST
     assert ladder.level(Trouble.ENGINE_FAILED, "sales", "", 2.0) is Level.PROCESS
+
+
+def test_a_damaged_store_is_salvaged_again_but_not_for_ever() -> None:
+    ladder = Ladder(300.0)
+    ladder.record(Level.HOST, "sales", "", 0.0)
+    assert ladder.level(Trouble.STORE_DAMAGED, "sales", "", 1.0) is Level.HOST
+    assert [ladder.is_salvaged_too_often("sales", float(now_s)) for now_s in range(MAX_SALVAGES + 1)] == [
+        *[False] * MAX_SALVAGES,
+        True,
+    ]
+    assert not ladder.is_salvaged_too_often("support", 5.0)
+    assert not ladder.is_salvaged_too_often("sales", 400.0)
 
 
 # --- the watchdog ---------------------------------------------------------------------------------------------------

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tandem.auth import KeyRing, Resource, Right, make_token, verify
+from tandem.auth import AuthorizationRule, KeyRing, Resource, Right, make_token, verify
 from tandem.errors import ConfigurationError
-from tandem.server.keys import ROOT_RULE_NAME, load_or_make_keys
+from tandem.server.keys import ROOT_RULE_NAME, find_damaged_keys, load_or_make_keys, protect_keys
+from tandem.store.quarantine import read_reports
 
 
 def primary_key(keys: KeyRing) -> str:
@@ -75,6 +76,45 @@ def test_a_file_that_is_no_key_ring_is_refused_by_its_name(tmp_path: Path, conte
     assert str(tmp_path / "keys.json") in str(refusal.value)
     # What cannot be read is not replaced: clients hold these keys.
     assert (tmp_path / "keys.json").read_text() == content
+
+
+@pytest.mark.parametrize("name", ["keys.json", "keys.json.copy"])
+@pytest.mark.parametrize("damage", ["flip", "zeros", "cut", "missing"])
+def test_keys_of_which_one_file_is_damaged_are_mended_and_reported(tmp_path: Path, name: str, damage: str) -> None:
+    made = load_or_make_keys(tmp_path, is_dev=False)
+    assert protect_keys(tmp_path) == []
+    path = tmp_path / name
+    content = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    elif damage == "flip":
+        # In the middle of a key: the JSON stays valid.
+        at = content.index(primary_key(made).encode()) + 5
+        path.write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+    else:
+        path.write_bytes(content[:60] if damage == "cut" else bytes(len(content)))
+    is_harmless = damage == "missing" and name == "keys.json.copy"
+    assert bool(find_damaged_keys(tmp_path)) is not is_harmless
+    assert load_or_make_keys(tmp_path, is_dev=False).to_dict() == made.to_dict(), "clients hold these keys"
+    damages = protect_keys(tmp_path)
+    assert [one.unit for one in damages] == ([] if is_harmless else [f"the file '{name}'"])
+    assert path.read_bytes() == content
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert protect_keys(tmp_path) == []
+    assert len(read_reports(tmp_path)) == len(damages)
+
+
+def test_keys_that_are_edited_by_hand_count_when_their_checksum_is_removed(tmp_path: Path) -> None:
+    load_or_make_keys(tmp_path, is_dev=False)
+    protect_keys(tmp_path)
+    path = tmp_path / "keys.json"
+    edited = KeyRing([AuthorizationRule("mine", Right.SEND, "my key")])
+    path.write_text(json.dumps(edited.to_dict()))
+    assert load_or_make_keys(tmp_path, is_dev=False).to_dict() == edited.to_dict()
+    assert protect_keys(tmp_path) == []
+    assert "checksum" in json.loads(path.read_text())
+    path.unlink()
+    assert load_or_make_keys(tmp_path, is_dev=False).to_dict() == edited.to_dict()
 
 
 def test_a_directory_that_cannot_be_made_is_refused_by_its_name(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives import serialization
 
 from tandem.errors import ConfigurationError
 from tandem.server.tls import TlsFiles, ensure_certificates, server_context
+from tandem.store.quarantine import read_reports
 
 NOW = datetime.now(UTC)
 
@@ -34,7 +35,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 def changed(before: dict[str, bytes], directory: Path) -> set[str]:
     after = contents(directory)
-    assert set(after) == {"ca.pem", "ca-key.pem", "server.pem", "server-key.pem"}
+    assert set(after) == {"ca.pem", "ca-key.pem", "ca.pem.copy", "ca-key.pem.copy", "server.pem", "server-key.pem"}
     return {name for name, content in after.items() if before.get(name) != content}
 
 
@@ -113,13 +114,46 @@ def test_an_authority_that_ends_is_replaced_with_what_it_signed(tmp_path: Path) 
 
 def test_an_authority_without_its_key_serves_until_something_has_to_be_signed(tmp_path: Path) -> None:
     ensure_certificates(tmp_path)
-    key_path = tmp_path / "ca-key.pem"
-    key_path.unlink()
+    for name in ("ca-key.pem", "ca-key.pem.copy"):
+        (tmp_path / name).unlink()
     before = contents(tmp_path)
     ensure_certificates(tmp_path)
     assert contents(tmp_path) == before
     ensure_certificates(tmp_path, ["bus.example"])
-    assert changed(before, tmp_path) == {"ca.pem", "ca-key.pem", "server.pem", "server-key.pem"}
+    assert changed(before, tmp_path) == set(contents(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["ca.pem", "ca-key.pem"])
+@pytest.mark.parametrize("content", [None, b"", b"garbage", "flipped"])
+def test_a_damaged_authority_is_mended_from_its_copy_and_reported(
+    tmp_path: Path, name: str, content: bytes | str | None
+) -> None:
+    folder = tmp_path / "tls"
+    ensure_certificates(folder)
+    before = contents(folder)
+    if content is None:
+        (folder / name).unlink()
+    elif isinstance(content, bytes):
+        (folder / name).write_bytes(content)
+    else:
+        image = bytearray(before[name])
+        image[len(image) // 2] ^= 1
+        (folder / name).write_bytes(image)
+    ensure_certificates(folder)
+    assert contents(folder) == before, "clients trust the authority that they were given"
+    (report,) = read_reports(tmp_path)
+    assert report.damages[0].unit == f"the file 'tls/{name}'"
+    ensure_certificates(folder)
+    assert len(read_reports(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("name", ["ca.pem.copy", "ca-key.pem.copy"])
+def test_a_damaged_copy_of_the_authority_is_made_again(tmp_path: Path, name: str) -> None:
+    ensure_certificates(tmp_path)
+    before = contents(tmp_path)
+    (tmp_path / name).write_bytes(b"garbage")
+    ensure_certificates(tmp_path)
+    assert contents(tmp_path) == before
 
 
 @pytest.mark.parametrize("name", ["server.pem", "server-key.pem", "ca.pem"])

@@ -12,6 +12,7 @@ import pytest
 from tandem.engine.message import DEFERRED
 from tandem.errors import StoreError
 from tandem.store.check import Report, check
+from tandem.store.checksums import checksum_vfs
 from tandem.store.schema import FORMAT_VERSION
 from tandem.store.sqlite import DATABASE_NAME, SqliteStore
 from tests.markers import mission
@@ -56,7 +57,7 @@ def directory(sound: Path, tmp_path: Path) -> Path:
 
 def damage(directory: Path, *statements: str) -> Report:
     """Change the tables behind the store's back, and check."""
-    connection = apsw.Connection(str(directory / DATABASE_NAME))
+    connection = apsw.Connection(str(directory / DATABASE_NAME), vfs=checksum_vfs())
     for statement in statements:
         connection.execute(statement)
         assert connection.changes() > 0 or not statement.startswith(("UPDATE", "DELETE"))
@@ -87,8 +88,16 @@ def test_a_check_changes_nothing(directory: Path) -> None:
 def test_progress_is_told_and_ends_where_all_is_done(directory: Path) -> None:
     told: list[tuple[str, int, int]] = []
     check(directory, lambda what, done, total: told.append((what, done, total)))
-    assert [what for what, _, _ in told] == ["database", "messages", "messages", "shared bodies", "sessions", "counts"]
-    assert told[2] == ("messages", 11, 11)
+    assert [what for what, _, _ in told] == [
+        "checksums of pages",
+        "database",
+        "messages",
+        "messages",
+        "shared bodies",
+        "sessions",
+        "counts",
+    ]
+    assert told[3] == ("messages", 11, 11)
 
 
 MAIN_NAME = r"queue \(stream 4\) of queue 'queue-1'"
@@ -122,7 +131,7 @@ SESSIONS_NAME = r"queue \(stream 8\) of queue 'queue-2'"
             "session 'c' .* has neither messages nor a state, and should be gone",
         ),
         (
-            "INSERT INTO session VALUES (400, 'x', 0, 0, x'', 1)",
+            "INSERT INTO session VALUES (400, 'x', 0, 0, x'', 1, NULL)",
             r"session 'x' of the queue \(stream 400\) of queue 100, which has no record has nobody who could accept it",
         ),
         (
@@ -146,7 +155,7 @@ SESSIONS_NAME = r"queue \(stream 8\) of queue 'queue-2'"
             f"message 1 in the {SESSIONS_NAME} has no session",
         ),
         ("UPDATE message SET session_id = 'x' WHERE state = 1", "message 2 .* has the session 'x'"),
-        ("UPDATE message SET bare = x'00ff' WHERE state = 1", "message 2 .* cannot be read"),
+        ("UPDATE message SET bare = x'00ff' WHERE state = 1", "message 2 .* is damaged: .* a wrong checksum"),
         ("UPDATE message SET bare = 'text' WHERE state = 1", "message 2 .* has no bytes"),
         ("UPDATE message SET size_bytes = 'many' WHERE state = 1", "message 2 .* has 'many' where a number belongs"),
         (
@@ -173,15 +182,15 @@ def test_a_damaged_page_is_found(directory: Path) -> None:
     image[start : start + 8] = b"\xff" * 8
     path.write_bytes(image)
     report = check(directory)
-    assert report.findings
-    assert all("the database is damaged" in one for one in report.findings)
+    assert "wrong checksum" in report.findings[0]
+    assert [one for one in report.findings if one.startswith("'queue-1': page ")], report.findings
 
 
 def test_findings_are_bounded(directory: Path) -> None:
     report = damage(
         directory,
         "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 1500) "
-        "INSERT INTO session SELECT 8, 'empty' || x, 0, 0, NULL, NULL FROM n",
+        "INSERT INTO session SELECT 8, 'empty' || x, 0, 0, NULL, NULL, NULL FROM n",
     )
     assert len(report.findings) == 1_000
     assert report.unlisted_finding_count == 500

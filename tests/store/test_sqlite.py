@@ -18,6 +18,7 @@ from tandem.engine.effects import Effects, ForgetDuplicates
 from tandem.engine.message import DEFERRED
 from tandem.errors import StoreError, StoreFailed
 from tandem.store.check import check
+from tandem.store.checksums import checksum_vfs
 from tandem.store.schema import APPLICATION_ID, FORMAT_VERSION
 from tandem.store.sqlite import DATABASE_NAME, LOCK_NAME, SqliteStore
 from tandem.testing.disk import FaultyDisk
@@ -93,7 +94,7 @@ def test_a_second_store_on_one_directory_is_refused(tmp_path: Path) -> None:
 
 def test_a_store_of_a_newer_format_is_left_alone(tmp_path: Path) -> None:
     opened(tmp_path).close()
-    with apsw.Connection(str(tmp_path / DATABASE_NAME)) as connection:
+    with apsw.Connection(str(tmp_path / DATABASE_NAME), vfs=checksum_vfs()) as connection:
         connection.pragma("user_version", FORMAT_VERSION + 1)
     connection.close()
     before = (tmp_path / DATABASE_NAME).read_bytes()

@@ -34,6 +34,8 @@ def check(
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
+    from tandem.server.keys import find_damaged_keys
+    from tandem.server.tls import find_damaged_authority
     from tandem.store.check import check as check_store
 
     # Not on the standard output, which scripts read.
@@ -46,6 +48,8 @@ def check(
             progress.update(task, description=what, completed=done, total=total or None)
 
         report = check_store(data_dir, advance)
+    for damage in [*find_damaged_keys(data_dir), *find_damaged_authority(data_dir / "tls")]:
+        report.add(damage.sentence)
     if as_json:
         print_json({"is_sound": report.is_sound, **dataclasses.asdict(report)})
     else:
@@ -77,6 +81,10 @@ def _print(data_dir: Path, report: Report) -> None:
         typer.echo(
             f"{report.unsummed_segment_count:,} segments of event hubs are of an older version, without checksums"
         )
+    for note in report.notes:
+        typer.echo(f"Note: {neutral(note)}.")
+    for earlier in report.earlier_damages:
+        typer.echo(f"Found damaged before, and salvaged: {neutral(earlier)}")
     found = len(report.findings) + report.unlisted_finding_count
     verdict = "sound" if report.is_sound else f"not sound: {found:,} findings"
     typer.echo(

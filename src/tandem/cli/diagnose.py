@@ -105,6 +105,13 @@ def _print(found: dict[str, Any]) -> None:
     typer.echo(f"Restarted since the process began: {counts['entity']} entities, {counts['host']} hosts of namespaces.")
     for one in found["restarts"]:
         typer.echo(f"  {one['time']} {one['level']} {neutral(one['subject'])}: {neutral(one['reason'])}")
+    if found["damages"]:
+        typer.echo(
+            "To do: look at the folders damaged-* in the data directory, which hold the damaged files and a report; "
+            "move them away when you have dealt with them, and restart the broker."
+        )
+    if not found["has_page_checksums"]:
+        typer.echo("The pages of the database have no checksums: this build of apsw cannot make them.")
     for error in found["errors"]:
         typer.echo(f"Failed: {neutral(error)}")
     last = found["last_diagnosis"]

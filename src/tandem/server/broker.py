@@ -30,7 +30,7 @@ from tandem.server.directory import Directory
 from tandem.server.door import Door
 from tandem.server.health.monitor import Monitor
 from tandem.server.health.settings import OFF, HealthSettings
-from tandem.server.hosted_namespace import HostedNamespace
+from tandem.server.hosted_namespace import HostedNamespace, mend_store
 from tandem.server.lazy_http import LazyHttp
 from tandem.server.listen_address import ListenAddress, placed
 from tandem.server.listener import Listener, ListenerLimits
@@ -194,6 +194,8 @@ class Broker:
         self._disconnect(hosted)
         await hosted.give_up()
         hosted.namespace.transactions.memory.give_up()
+        # In a thread: salvaging a damaged store takes a while, and other namespaces are served meanwhile.
+        await asyncio.to_thread(mend_store, hosted.data_dir)
         with contextlib.ExitStack() as opened:
             fresh = self._host(hosted.name, hosted.data_dir, opened)
             opened.pop_all()

@@ -30,7 +30,7 @@ from tandem.engine.queries import Query
 from tandem.engine.queue import STREAMS_PER_QUEUE, Queue
 from tandem.engine.rule import Rule
 from tandem.engine.subscription import Subscription
-from tandem.errors import ServerBusy, StateError, StoreCorrupt, StoreFailed, TandemError
+from tandem.errors import ServerBusy, StateError, StoreCorrupt, StoreDamaged, StoreFailed, TandemError
 from tandem.server.client_failures import ClientFailures
 from tandem.server.commit_watch import CommitWatch
 from tandem.store.base import Entities, Recovered, Store
@@ -322,7 +322,9 @@ class Runner:
         self._is_committing = False
         self.commit_watch.end()
         error = future.exception()
-        if error is not None:
+        if isinstance(error, StoreDamaged):
+            self._fail(error)
+        elif error is not None:
             self._fail(_CommitFailed(str(error) if isinstance(error, StoreFailed) else f"the commit failed: {error!r}"))
         elif not self._is_failed:
             self._release()
@@ -486,6 +488,8 @@ class Runner:
             if self._write() or self._store.has_uncommitted:
                 try:
                     self._store.commit()
+                except StoreDamaged:
+                    raise
                 except StoreFailed as error:
                     raise _CommitFailed(str(error)) from error
             self._release_batch()
@@ -518,6 +522,11 @@ class Runner:
             self._on_failure(error)
         else:
             self._on_failure(StoreFailed(f"internal error, nothing more is acknowledged: {error!r}"))
+
+    def fail_as_damaged(self, error: StoreDamaged) -> None:
+        """Stop acknowledging: something of the store was found damaged that nobody had asked for."""
+        if not self._is_failed:
+            self._fail(error)
 
     def abandon(self) -> None:
         """Release nothing more. Whoever waits for an answer is told that the namespace restarts."""

@@ -7,12 +7,16 @@ authority is kept: a client that was told to trust `ca.pem` goes on trusting wha
     DIR/ca-key.pem       its key, 0600
     DIR/server.pem       this machine's certificate
     DIR/server-key.pem   its key, 0600
+    DIR/ca.pem.copy, DIR/ca-key.pem.copy
+                         the authority again, with a checksum: a file of it that is damaged or missing is mended from
+                         its copy, since every client would have to be told about a new authority
 """
 
 from __future__ import annotations
 
 import contextlib
 import ipaddress
+import logging
 import os
 import socket
 import ssl
@@ -21,6 +25,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -29,8 +34,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tandem.errors import ConfigurationError
+from tandem.store.damage import Damage
+from tandem.store.quarantine import copy_aside
 
-__all__ = ["TlsFiles", "ensure_certificates", "server_context"]
+logger = logging.getLogger(__name__)
+
+__all__ = ["TlsFiles", "ensure_certificates", "find_damaged_authority", "server_context"]
 
 # Days. The authority outlives the installations that trust it; whoever changes it has to tell every client.
 AUTHORITY_VALIDITY_DAYS: Final = 3_650
@@ -107,6 +116,7 @@ def ensure_certificates(directory: Path, host_names: Sequence[str] = (), *, now:
     authority_key_path = directory / "ca-key.pem"
     try:
         directory.mkdir(parents=True, exist_ok=True)
+        _mend_authority(directory, files.ca_path, authority_key_path)
         server = _load(files.certificate_path, files.key_path)
         authority_certificate = _load_certificate(files.ca_path)
         if server and authority_certificate and _is_good(server.certificate, authority_certificate, names, now):
@@ -115,10 +125,62 @@ def ensure_certificates(directory: Path, host_names: Sequence[str] = (), *, now:
         if authority is None or _is_ending(authority.certificate, now):
             authority = _make_authority(now)
             _save(authority, files.ca_path, authority_key_path)
+            _copy_authority(files.ca_path, authority_key_path)
         _save(_make_server(authority, names, now), files.certificate_path, files.key_path)
     except OSError as error:
         raise ConfigurationError(f"--tls auto: the certificates in {directory} cannot be used: {error}") from error
     return files
+
+
+# --- the copy of the authority ----------------------------------------------------------------------------------
+
+
+def find_damaged_authority(directory: Path) -> list[Damage]:
+    """Return which files of the authority are damaged and can be mended. Nothing is changed."""
+    return [
+        Damage(f"the file 'tls/{path.name}'", "it differs from its copy, which is intact")
+        for path in (directory / "ca.pem", directory / "ca-key.pem")
+        if not _is_intact(path)
+    ]
+
+
+def _mend_authority(directory: Path, *paths: Path) -> None:
+    """Replace damaged files of the authority with their copies, and report that; make copies that are missing."""
+    damages = find_damaged_authority(directory)
+    if damages:
+        damaged = [path for path in paths if not _is_intact(path)]
+        copy_aside(directory.parent, damaged, damages)
+        for damage in damages:
+            logger.error("damage: %s", damage.sentence)
+        for path in damaged:
+            _write(path, _intact_copy(path) or b"", mode=0o600 if path.name == "ca-key.pem" else 0o644)
+    if any(_intact_copy(path) is None for path in paths) and _load(*paths) is not None:
+        _copy_authority(*paths)
+
+
+def _is_intact(path: Path) -> bool:
+    """Whether a file is what its copy says; without an intact copy nobody can tell."""
+    content = _intact_copy(path)
+    return content is None or (path.exists() and path.read_bytes() == content)
+
+
+def _copy_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.copy")
+
+
+def _copy_authority(*paths: Path) -> None:
+    for path in paths:
+        content = path.read_bytes()
+        _write(_copy_of(path), b"%08x\n" % crc32(content) + content, mode=0o600)
+
+
+def _intact_copy(path: Path) -> bytes | None:
+    """Return what a file should hold; None if its copy is missing or damaged."""
+    try:
+        checksum, _, content = _copy_of(path).read_bytes().partition(b"\n")
+    except FileNotFoundError:
+        return None
+    return content if checksum == b"%08x" % crc32(content) else None
 
 
 # --- names ------------------------------------------------------------------------------------------------------

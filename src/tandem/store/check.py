@@ -8,11 +8,13 @@ must be stopped: a running one counts ahead of what is on disk.
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
+from zlib import crc32
 
 import apsw
 import msgspec
@@ -23,13 +25,20 @@ from tandem.engine.hubs.description import EventHubDescription
 from tandem.engine.message import ACTIVE, DEFERRED, SCHEDULED, SEQUENCE_BITS, SEQUENCE_MASK
 from tandem.engine.queue import STREAMS_PER_QUEUE
 from tandem.engine.rule import Rule
-from tandem.errors import DecodeError, StoreError, TandemError
+from tandem.errors import DecodeError, StoreDamaged, StoreError, TandemError
 from tandem.store.base import LAST_DROPPED_HUB, RESERVED_EVENTS, StreamRecord
+from tandem.store.checksums import PAGE_CHECKSUM_BYTES, PageVerifier, checksum_vfs
+from tandem.store.commit_record import COMMITS_NAME, CommitRecord, read_record
+from tandem.store.connection import PAGE_BYTES, is_damage
 from tandem.store.directory_lock import DirectoryUse, lock_directory
 from tandem.store.log.check import check_log
-from tandem.store.rows import ALL_COLUMNS, Row, message_of
+from tandem.store.opening import find_damage
+from tandem.store.quarantine import read_reports
+from tandem.store.rows import ALL_COLUMNS, BYTES_COLUMNS, Row, message_of, message_without_bytes, stored_of
+from tandem.store.salvage import assess, committed_frames, page_bytes_of
 from tandem.store.schema import FORMAT_VERSION, format_of
 from tandem.store.sqlite import DATABASE_NAME, LOG_NAME
+from tandem.store.wal import scan
 
 __all__ = ["QueueReport", "Report", "check"]
 
@@ -46,6 +55,13 @@ SELECT number, body.copies, ifnull(counted.copies, 0) FROM body LEFT JOIN
     (SELECT body_number, count(*) AS copies FROM message WHERE body_number IS NOT NULL GROUP BY body_number) AS counted
     ON number = body_number
 WHERE body.copies <> ifnull(counted.copies, 0)
+"""
+
+_DIFFERENCES: Final = """
+SELECT count(*) FROM (
+    SELECT * FROM (SELECT {columns} FROM {table} EXCEPT SELECT * FROM {table}_copy)
+    UNION ALL SELECT * FROM (SELECT * FROM {table}_copy EXCEPT SELECT {columns} FROM {table})
+)
 """
 
 # What is being done, how much of it is done, and out of how much; 0 if nobody knows.
@@ -85,6 +101,10 @@ class Report:
     # Segments of event hubs that an older version has written, without checksums of their events.
     unsummed_segment_count: int = 0
     findings: list[str] = field(default_factory=list)
+    # What is worth knowing of a store that is sound.
+    notes: list[str] = field(default_factory=list)
+    # Damage that the broker found and salvaged: the folders of the damaged files are still there.
+    earlier_damages: list[str] = field(default_factory=list)
     # Findings beyond those that are listed.
     unlisted_finding_count: int = 0
 
@@ -102,38 +122,104 @@ class Report:
 def check(directory: Path, progress: Progress | None = None) -> Report:
     """Check the store of a data directory. StoreError if there is none, or if it is in use."""
     path = directory / DATABASE_NAME
-    if not path.is_file():
+    record, record_damages = read_record(directory)
+    if record is None and not record_damages and not path.is_file():
         raise StoreError(f"{directory} holds no store: there is no {DATABASE_NAME} in it")
+    report = Report()
+    for one in record_damages:
+        report.add(one.sentence)
+    for earlier in read_reports(directory):
+        report.earlier_damages += [f"{earlier.time} ({earlier.folder}): {one.sentence}" for one in earlier.damages]
     with contextlib.ExitStack() as opened:
         opened.enter_context(lock_directory(directory, DirectoryUse.CHECK))
         try:
-            flags = apsw.SQLITE_OPEN_READONLY
-            connection = opened.enter_context(contextlib.closing(apsw.Connection(str(path), flags=flags)))
+            why = _check_files(directory, record, report, progress or _no_progress)
+        except StoreError as error:
+            # The database is missing.
+            report.add(str(error))
+            return report
+        if why is None:
+            why = _check_content(directory, record, report, progress or _no_progress)
+        if why is not None:
+            _assess(path, record, why, report)
+    return report
+
+
+def _check_files(directory: Path, record: CommitRecord | None, report: Report, progress: Progress) -> str | None:
+    """Return what is wrong with the files of the database; None if nothing is."""
+    path = directory / DATABASE_NAME
+    log = directory / f"{DATABASE_NAME}-wal"
+    why = find_damage(directory, record)
+    if why is not None or record is None:
+        return why
+    progress("checksums of pages", 0, 0)
+    wal = scan(log, PAGE_BYTES, committed_frames(log, record))
+    if wal.damaged_frames or wal.missing_count:
+        return "the write-ahead log is damaged"
+    if not record.has_page_checksums or checksum_vfs() is None:
+        report.notes.append("the pages of the database have no checksums: this build of apsw cannot make them")
+        return None
+    with contextlib.closing(PageVerifier()) as verifier, path.open("rb") as file:
+        number = 0
+        while page := file.read(PAGE_BYTES):
+            number += 1
+            # A loss of power may leave a page half copied; the log still has the whole of it then.
+            if number not in wal.pages and not verifier.is_intact(page):
+                return f"page {number} of the database has a wrong checksum"
+    return None
+
+
+def _check_content(directory: Path, record: CommitRecord | None, report: Report, progress: Progress) -> str | None:
+    """Read everything. Return why the database cannot be read, if it cannot."""
+    path = directory / DATABASE_NAME
+    try:
+        with contextlib.closing(
+            apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY, vfs=checksum_vfs())
+        ) as connection:
             connection.pragma("query_only", True)
             connection.pragma("temp_store", "memory")
-            report = Report(format_of(connection))
+            report.format_version = format_of(connection)
             if report.format_version < FORMAT_VERSION:
                 report.add(
                     f"the store has format {report.format_version} and was not looked into: start the broker once, "
                     f"which brings it to format {FORMAT_VERSION}"
                 )
-                return report
+                return None
             # One transaction: all questions are about the same moment.
             with connection:
-                check = _Check(connection, report, progress or _no_progress)
+                check = _Check(connection, report, progress)
                 check.run()
-            _check_events(directory, check, report, progress)
-        except apsw.CorruptError as error:
-            report = Report()
-            report.add(f"the database is damaged: {error}")
-        except apsw.ReadOnlyError:
-            raise StoreError(f"{path} was left in the middle of being made: start the broker once") from None
-        except apsw.Error as error:
+                commits: int = connection.execute("SELECT commits FROM commit_count").get
+        _check_record(record, commits, report)
+        _check_events(directory, check, report, progress)
+    except apsw.ReadOnlyError:
+        raise StoreError(f"{path} was left in the middle of being made: start the broker once") from None
+    except apsw.Error as error:
+        if not is_damage(error) or (record is None and isinstance(error, apsw.NotADBError)):
             raise StoreError(f"{path} cannot be read: {error}") from error
-    return report
+        return f"the database is damaged: {error}"
+    return None
 
 
-def _check_events(directory: Path, check: _Check, report: Report, progress: Progress | None) -> None:
+def _check_record(record: CommitRecord | None, commits: int, report: Report) -> None:
+    if record is None and commits:
+        report.add(f"the file '{COMMITS_NAME}' is missing: whether the last commits are all there is not known")
+    elif record is not None and commits < record.commits:
+        report.add(f"{record.commits:,} commits were acknowledged, and the database holds {commits:,}")
+
+
+def _assess(path: Path, record: CommitRecord | None, why: str, report: Report) -> None:
+    """Name what is damaged and what is lost, as the broker will at its next start. Nothing of the store is changed."""
+    report.add(f"{why}: the next start of the broker salvages what is intact")
+    if record is None and page_bytes_of(path) != (PAGE_BYTES, PAGE_CHECKSUM_BYTES):
+        # An older format.
+        return
+    with tempfile.TemporaryDirectory(prefix="tandem-check-") as scratch:
+        for damage in assess(path, record, why, Path(scratch) / DATABASE_NAME):
+            report.add(damage.sentence)
+
+
+def _check_events(directory: Path, check: _Check, report: Report, progress: Progress) -> None:
     found = check_log(
         directory / LOG_NAME,
         check.hubs,
@@ -199,6 +285,10 @@ class _Check:
         self._check_streams()
         self._check_duplicates()
         self._check_hubs()
+        for table in ("queue", "rule", "hub", "setting"):
+            columns = "number, fields, created_at_ms, updated_at_ms, kind" if table == "queue" else "*"
+            if next(self._rows(_DIFFERENCES.format(columns=columns, table=table)))[0]:
+                self._report.add(f"the table '{table}' differs from its second copy")
 
     def _rows(self, statement: str, bindings: tuple[int | str, ...] = ()) -> Iterator[tuple[Any, ...]]:
         """Any: each statement has its own types."""
@@ -284,7 +374,11 @@ class _Check:
         if wrong is not None:
             self._complain(stream, row, wrong)
             return
-        message = message_of(row)
+        try:
+            message = message_of(row)
+        except StoreDamaged as error:
+            self._complain(stream, row, f"is damaged: {error}")
+            message = message_without_bytes(row)
         if message.state not in {ACTIVE, DEFERRED, SCHEDULED}:
             self._complain(stream, row, f"has the unknown state {message.state}")
         else:
@@ -309,14 +403,16 @@ class _Check:
     def _check_bodies(self) -> None:
         """A shared body counts towards the size of its topic: so this is done before the streams."""
         self._progress("shared bodies", 0, 0)
-        for number, copies, stream, size_bytes, front_bytes, bare in self._rows(
-            "SELECT number, copies, stream, size_bytes, front_bytes, bare FROM body"
+        for number, copies, stream, size_bytes, front_bytes, *columns in self._rows(
+            f"SELECT number, copies, stream, size_bytes, front_bytes, {BYTES_COLUMNS} FROM body"  # noqa: S608 # constants
         ):
+            bare = columns[3]
             if stream not in self._garbage:
                 self._tallies.setdefault(stream, _Tally()).size_bytes += size_bytes
             try:
+                stored_of(tuple(columns))
                 locate(bare)
-            except DecodeError as error:
+            except (DecodeError, StoreDamaged) as error:
                 self._report.add(f"the shared body {number} cannot be read: {error}")
             if not 0 <= front_bytes <= len(bare) or copies < 1:
                 self._report.add(f"the shared body {number} has {copies} copies and {front_bytes} bytes before it")
@@ -343,14 +439,17 @@ class _Check:
     def _check_sessions(self) -> None:
         """Session states count towards the size of a stream: so this is done before the streams."""
         self._progress("sessions", 0, 0)
-        for stream, session_id, active, state_bytes in self._rows(
-            "SELECT stream, session_id, active, length(state) FROM session"
+        for stream, session_id, active, state, checksum in self._rows(
+            "SELECT stream, session_id, active, state, checksum FROM session"
         ):
+            state_bytes = None if state is None else len(state)
             if stream in self._garbage:
                 continue
             self._report.session_count += 1
             what = f"session '{session_id}' of the {self._stream_name(stream)}"
             queue = self._by_number.get(stream // STREAMS_PER_QUEUE)
+            if state is not None and checksum is not None and checksum != crc32(state):
+                self._report.add(f"the state of {what} has a wrong checksum")
             if queue is None:
                 self._report.add(f"{what} has nobody who could accept it")
                 continue

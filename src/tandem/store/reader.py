@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import Final, cast
+from zlib import crc32
 
 import apsw
 
@@ -28,10 +29,11 @@ from tandem.engine.queries import (
     SessionStateQuery,
 )
 from tandem.engine.session_key import session_key
-from tandem.errors import StoreFailed
+from tandem.errors import StoreDamaged
 from tandem.limits import MAX_HEAD_BYTES
 from tandem.store.rows import (
     ALL_COLUMNS,
+    BYTES_COLUMNS,
     COLUMNS,
     Row,
     Value,
@@ -43,7 +45,7 @@ from tandem.store.rows import (
 
 __all__ = ["Reader"]
 
-_BODY: Final = "SELECT front_bytes, header, delivery_annotations, message_annotations, bare FROM body WHERE number = ?"
+_BODY: Final = f"SELECT front_bytes, {BYTES_COLUMNS} FROM body WHERE number = ?"  # noqa: S608 # constants
 
 # Messages of one session. Without the last condition SQLite does not see that the index has them all.
 _OF_SESSION: Final = "row >> 44 = ? AND lower(session_id) = ? AND session_id IS NOT NULL"
@@ -76,7 +78,7 @@ class Reader:
     def body(self, number: int) -> Row:
         found = self._execute(_BODY, (number,)).fetchone()
         if found is None:
-            raise StoreFailed(f"the body {number}, which messages share, is not there: run tandem check")
+            raise StoreDamaged(f"the body {number}, which messages share, is not there")
         return cast("Row", found)
 
     def complete(self, message: BrokeredMessage) -> None:
@@ -229,9 +231,11 @@ class Reader:
         query.answer([SessionRecord(*cast("tuple[str, int, int, int]", row)) for row in cursor])
 
     def _read_session_state(self, query: SessionStateQuery) -> None:
-        query.answer(
-            self._execute(
-                "SELECT state FROM session WHERE stream = ? AND lower(session_id) = ?",
-                (query.stream, session_key(query.session_id)),
-            ).get
-        )
+        found = self._execute(
+            "SELECT state, checksum FROM session WHERE stream = ? AND lower(session_id) = ?",
+            (query.stream, session_key(query.session_id)),
+        ).fetchone()
+        state, checksum = cast("tuple[bytes | None, int | None]", found or (None, None))
+        if state is not None and checksum is not None and checksum != crc32(state):
+            raise StoreDamaged(f"the state of session '{query.session_id}' has a wrong checksum")
+        query.answer(state)

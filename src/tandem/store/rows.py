@@ -8,14 +8,18 @@ from typing import Final, cast
 from tandem.amqp.sections import NO_ENTRIES, Entries
 from tandem.amqp.stored import Stored
 from tandem.engine.message import NEVER_MS, SEQUENCE_BITS, SEQUENCE_MASK, BrokeredMessage, SharedBody
+from tandem.errors import StoreDamaged
+from tandem.store.checksums import content_checksum
 
 __all__ = [
     "ALL_COLUMNS",
+    "BYTES_COLUMNS",
     "COLUMNS",
     "Row",
     "Value",
     "all_columns",
     "body_columns",
+    "bytes_columns",
     "copy_columns",
     "fixed_columns",
     "message_of",
@@ -31,7 +35,8 @@ COLUMNS: Final = (
     "row, state, delivery_count, enqueued_time_ms, expires_at_ms, due_at_ms, time_to_live_ms, session_id, size_bytes, "
     "enqueue_sequence_number, hop_count, partition, dead_letter_source, body_number"
 )
-ALL_COLUMNS: Final = f"{COLUMNS}, header, delivery_annotations, message_annotations, bare"
+BYTES_COLUMNS: Final = "header, delivery_annotations, message_annotations, bare, checksum"
+ALL_COLUMNS: Final = f"{COLUMNS}, {BYTES_COLUMNS}"
 
 
 def fixed_columns(message: BrokeredMessage) -> Row:
@@ -58,13 +63,16 @@ def fixed_columns(message: BrokeredMessage) -> Row:
 def all_columns(message: BrokeredMessage) -> Row:
     stored = message.stored
     assert stored is not None
-    return (
-        *fixed_columns(message),
-        stored.header_fields,
-        _entries_column(stored.delivery_annotations),
-        _entries_column(stored.message_annotations),
-        stored.bare,
-    )
+    return (*fixed_columns(message), *bytes_columns(stored, stored.bare))
+
+
+def bytes_columns(stored: Stored, bare: bytes) -> Row:
+    """The bytes of a message, and their checksum. `bare` is what the row holds of the bare message."""
+    header = stored.header_fields
+    delivery_annotations = _entries_column(stored.delivery_annotations)
+    message_annotations = _entries_column(stored.message_annotations)
+    checksum = content_checksum(header, delivery_annotations, message_annotations, bare)
+    return header, delivery_annotations, message_annotations, bare, checksum
 
 
 def copy_columns(message: BrokeredMessage, body: SharedBody) -> Row:
@@ -72,37 +80,30 @@ def copy_columns(message: BrokeredMessage, body: SharedBody) -> Row:
     stored = message.stored
     assert stored is not None
     if stored is body.stored:
-        return (*fixed_columns(message), None, None, None, b"")
+        return (*fixed_columns(message), None, None, None, b"", None)
     behind = len(body.stored.bare) - body.front_bytes
-    return (
-        *fixed_columns(message),
-        stored.header_fields,
-        _entries_column(stored.delivery_annotations),
-        _entries_column(stored.message_annotations),
-        stored.bare[: len(stored.bare) - behind],
-    )
+    return (*fixed_columns(message), *bytes_columns(stored, stored.bare[: len(stored.bare) - behind]))
 
 
 def body_columns(body: SharedBody, copies: int) -> Row:
-    stored = body.stored
     return (
         body.number,
         copies,
         body.stream,
         body.size_bytes,
         body.front_bytes,
-        stored.header_fields,
-        _entries_column(stored.delivery_annotations),
-        _entries_column(stored.message_annotations),
-        stored.bare,
+        *bytes_columns(body.stored, body.stored.bare),
     )
 
 
 def stored_of(row: Row) -> Stored:
-    """From header, delivery annotations, message annotations and bare message."""
-    header, delivery_annotations, message_annotations, bare = cast(
-        "tuple[bytes, bytes | None, bytes | None, bytes]", row
+    """Return the bytes of a row's BYTES_COLUMNS. StoreDamaged if they are not those that were written."""
+    header, delivery_annotations, message_annotations, bare, checksum = cast(
+        "tuple[bytes, bytes | None, bytes | None, bytes, int | None]", row
     )
+    # Rows that are older than format 5 may have none.
+    if checksum is not None and checksum != content_checksum(header, delivery_annotations, message_annotations, bare):
+        raise StoreDamaged("the bytes of a stored message have a wrong checksum")
     return Stored(header, _entries(delivery_annotations), _entries(message_annotations), bare)
 
 
@@ -145,16 +146,10 @@ def _number(value: Value) -> int:
 
 
 def message_of(row: Row) -> BrokeredMessage:
-    """With its bytes; of a copy, only with those that it does not share."""
+    """With its bytes; of a copy, only with those that it does not share. StoreDamaged if their checksum is wrong."""
     message = message_without_bytes(row)
-    header = row[14]
-    if header is not None:
-        message.stored = Stored(
-            cast("bytes", header),
-            _entries(cast("bytes | None", row[15])),
-            _entries(cast("bytes | None", row[16])),
-            cast("bytes", row[17]),
-        )
+    if row[14] is not None:
+        message.stored = stored_of(row[14:])
     return message
 
 

@@ -20,6 +20,12 @@ newer than the program is left alone. `tests/store/formats` keeps a store of eac
                 states that sessions had under other spellings of their ids before format 4
     duplicate   message ids within the duplicate window
     garbage     streams of deleted queues whose messages are still to be deleted
+    commit_count
+                the number of the last commit (store.commit_record)
+    *_copy      a second copy of queue, rule, hub and setting, which triggers keep: store.salvage reads it
+
+message, body and session have a checksum of the bytes that clients sent (store.checksums); null in rows that an older
+format wrote.
 """
 
 from __future__ import annotations
@@ -171,7 +177,62 @@ UPDATE stream SET size_bytes = size_bytes - freed_bytes FROM (
 DROP TABLE spelling;
 """
 
-MIGRATIONS: Final = (_FORMAT_1, _FORMAT_2, _FORMAT_3, _FORMAT_4)
+# Checksums of what clients have sent, the number of the last commit, and a second copy of all descriptions: a damaged
+# page of one table leaves the other.
+_FORMAT_5: Final = """
+ALTER TABLE message ADD COLUMN checksum INTEGER;
+ALTER TABLE body ADD COLUMN checksum INTEGER;
+ALTER TABLE session ADD COLUMN checksum INTEGER;
+CREATE TABLE commit_count(id INTEGER PRIMARY KEY, commits INTEGER NOT NULL);
+INSERT INTO commit_count VALUES (1, 0);
+CREATE TABLE queue_copy(
+    number INTEGER PRIMARY KEY,
+    fields TEXT NOT NULL,
+    created_at_ms INTEGER NOT NULL,
+    updated_at_ms INTEGER NOT NULL,
+    kind TEXT NOT NULL
+);
+CREATE TABLE rule_copy(
+    queue INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    fields TEXT NOT NULL,
+    created_at_ms INTEGER NOT NULL,
+    PRIMARY KEY(queue, name)
+) WITHOUT ROWID;
+CREATE TABLE hub_copy(
+    number INTEGER PRIMARY KEY,
+    fields TEXT NOT NULL,
+    created_at_ms INTEGER NOT NULL,
+    updated_at_ms INTEGER NOT NULL
+);
+CREATE TABLE setting_copy(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+INSERT INTO queue_copy SELECT number, fields, created_at_ms, updated_at_ms, kind FROM queue;
+INSERT INTO rule_copy SELECT * FROM rule;
+INSERT INTO hub_copy SELECT * FROM hub;
+INSERT INTO setting_copy SELECT * FROM setting;
+CREATE TRIGGER queue_put AFTER INSERT ON queue BEGIN
+    INSERT OR REPLACE INTO queue_copy VALUES (new.number, new.fields, new.created_at_ms, new.updated_at_ms, new.kind);
+END;
+CREATE TRIGGER queue_dropped AFTER DELETE ON queue BEGIN DELETE FROM queue_copy WHERE number = old.number; END;
+CREATE TRIGGER rule_put AFTER INSERT ON rule BEGIN
+    INSERT OR REPLACE INTO rule_copy VALUES (new.queue, new.name, new.fields, new.created_at_ms);
+END;
+CREATE TRIGGER rule_dropped AFTER DELETE ON rule BEGIN
+    DELETE FROM rule_copy WHERE queue = old.queue AND name = old.name;
+END;
+CREATE TRIGGER hub_put AFTER INSERT ON hub BEGIN
+    INSERT OR REPLACE INTO hub_copy VALUES (new.number, new.fields, new.created_at_ms, new.updated_at_ms);
+END;
+CREATE TRIGGER hub_dropped AFTER DELETE ON hub BEGIN DELETE FROM hub_copy WHERE number = old.number; END;
+CREATE TRIGGER setting_put AFTER INSERT ON setting BEGIN
+    INSERT OR REPLACE INTO setting_copy VALUES (new.name, new.value);
+END;
+CREATE TRIGGER setting_changed AFTER UPDATE ON setting BEGIN
+    INSERT OR REPLACE INTO setting_copy VALUES (new.name, new.value);
+END;
+"""
+
+MIGRATIONS: Final = (_FORMAT_1, _FORMAT_2, _FORMAT_3, _FORMAT_4, _FORMAT_5)
 
 FORMAT_VERSION: Final = len(MIGRATIONS)
 

@@ -3,6 +3,9 @@
 `synchronous=FULL` and a write-ahead log: a commit is one append and one fsync of the log, whatever it holds. The log
 is copied into the database in the background by a second connection; the writing one only finishes what that left.
 A batch becomes few statements: messages that came are one executemany, messages that went are deleted by ranges.
+
+Every commit has a number, which is also kept beside the database (store.commit_record). Data that turns out to be
+damaged raises StoreDamaged: opening the store again salvages it.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from functools import wraps
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, TypeVar, cast
@@ -17,27 +21,11 @@ from typing import Concatenate, Final, ParamSpec, TypeVar, cast
 import apsw
 import msgspec
 
-from tandem.engine.effects import (
-    Change,
-    DropHub,
-    DropQueue,
-    DropRule,
-    Effects,
-    ForgetDuplicates,
-    Move,
-    PutHub,
-    PutQueue,
-    PutRule,
-    PutSetting,
-    SetSessionState,
-    SetState,
-    StreamChange,
-)
+from tandem.engine.effects import Effects, PutSetting, StreamChange
 from tandem.engine.message import Admission
 from tandem.engine.queries import Query
 from tandem.engine.queue import STREAMS_PER_QUEUE
-from tandem.engine.session_key import session_key
-from tandem.errors import StoreError, StoreFailed
+from tandem.errors import StoreDamaged, StoreError, StoreFailed
 from tandem.store.ballast import BALLAST_BYTES, Ballast
 from tandem.store.base import (
     LAST_DROPPED_HUB,
@@ -51,14 +39,16 @@ from tandem.store.base import (
     Swept,
     Written,
 )
-from tandem.store.connection import connect, copy_log
+from tandem.store.changes import Changes
+from tandem.store.commit_record import CommitRecord
+from tandem.store.connection import connect, copy_log, is_damage, keep_log_on_close
 from tandem.store.directory_lock import LOCK_NAME, DirectoryUse, lock_directory
 from tandem.store.garbage import Garbage
 from tandem.store.log.event_log import EventLog
 from tandem.store.log.files import DiskFiles, Files
 from tandem.store.log.journal import JournalFull
 from tandem.store.log.log_limits import LogLimits
-from tandem.store.modify import modified
+from tandem.store.opening import DATABASE_NAME, open_database, suspect
 from tandem.store.reader import Reader
 from tandem.store.rows import (
     ALL_COLUMNS,
@@ -66,16 +56,13 @@ from tandem.store.rows import (
     all_columns,
     body_columns,
     copy_columns,
-    fixed_columns,
-    message_of,
 )
-from tandem.store.schema import migrate
 from tandem.store.session_counts import count_by_session
+from tandem.store.wal import LogHead
 from tandem.store.with_log import WithLog
 
 __all__ = ["DATABASE_NAME", "LOCK_NAME", "LOG_NAME", "SqliteStore"]
 
-DATABASE_NAME: Final = "messages.db"
 LOG_NAME: Final = "hubs"
 
 # Pages of the write-ahead log after which it is copied into the database: 32 MiB.
@@ -84,12 +71,7 @@ _CHECKPOINT_PAGES: Final = 4_096
 # Free pages that are given back to the disk at once.
 _VACUUM_PAGES: Final = 2_000
 
-_INSERT: Final = f"INSERT INTO message({ALL_COLUMNS}) VALUES ({', '.join('?' * 18)})"  # noqa: S608 # constants
-_MOVE: Final = (
-    "UPDATE message SET row = ?, state = ?, delivery_count = ?, enqueued_time_ms = ?, expires_at_ms = ?, "
-    "due_at_ms = ?, time_to_live_ms = ?, session_id = ?, size_bytes = ?, enqueue_sequence_number = ?, "
-    "hop_count = ?, partition = ?, dead_letter_source = ?, body_number = ? WHERE row = ?"
-)
+_INSERT: Final = f"INSERT INTO message({ALL_COLUMNS}) VALUES ({', '.join('?' * 19)})"  # noqa: S608 # constants
 _COUNT: Final = """
 INSERT INTO stream VALUES (?1, ?2, ?3, ?4, ?5, max(?6, 1), ?7) ON CONFLICT DO UPDATE SET
     active = active + ?2, deferred = deferred + ?3, scheduled = scheduled + ?4, size_bytes = size_bytes + ?5,
@@ -107,13 +89,10 @@ _RECORDED_STREAMS: Final = f"""
 _RECORDED_RULES: Final = """
     SELECT queue, name, fields, created_at_ms FROM rule
     WHERE ?1 IS NULL OR queue IN (SELECT value FROM json_each(?1)) ORDER BY queue, created_at_ms, name"""
-_INSERT_BODY: Final = "INSERT INTO body VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_INSERT_BODY: Final = "INSERT INTO body VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _RELEASE: Final = """
 UPDATE body SET copies = copies - ?2 WHERE number = ?1 RETURNING number, copies, stream, size_bytes
 """
-_SET_BYTES: Final = (
-    "UPDATE message SET header = ?, delivery_annotations = ?, message_annotations = ?, bare = ? WHERE row = ?"
-)
 # A session keeps its place in line from the message on that made it non-empty.
 _COUNT_SESSION: Final = """
 INSERT INTO session(stream, session_id, active, since) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO UPDATE SET
@@ -180,8 +159,13 @@ class SqliteStore(WithLog):
             with contextlib.ExitStack() as opened:
                 self._directory_lock = opened.enter_context(contextlib.ExitStack())
                 self._directory_lock.enter_context(lock_directory(directory, DirectoryUse.BROKER))
-                self._connection = opened.enter_context(contextlib.closing(connect(path, vfs=vfs)))
-                migrate(self._connection)
+                self._directory = directory
+                database = open_database(directory, vfs)
+                self._connection = opened.enter_context(contextlib.closing(database.connection))
+                self._record = opened.enter_context(contextlib.closing(database.record))
+                self.has_page_checksums = database.has_page_checksums
+                # What was found damaged while opening, and mended.
+                self.damages = database.damages
                 self._checkpoints = opened.enter_context(contextlib.closing(connect(path, vfs=vfs)))
                 self._execute = self._connection.execute
                 self._garbage = Garbage(self._connection, self._release)
@@ -193,20 +177,21 @@ class SqliteStore(WithLog):
                 opened.pop_all()
         except (apsw.Error, OSError) as error:
             raise StoreError(f"{path} cannot be opened: {error}") from error
+        self._is_damaged = False
         super().__init__(self.log)
         # Sweeping gives the space of messages that are gone back to the disk, though the disk is not full.
         self.gives_back_space = False
         self._batch: list[Effects] = []
         # Numbers of events that are reserved by the transaction of the batch.
         self._reserved_in_batch: dict[int, list[int]] = {}
-        # What the moves of the batch write: their messages change while a commit runs.
-        self._moves: dict[Move, Row] = {}
+        self._log_head = LogHead(directory / f"{DATABASE_NAME}-wal")
         self._log_pages = 0
         self._checkpoint_thread: threading.Thread | None = None
         self._checkpoint_error: apsw.Error | None = None
         self._is_checkpoint_behind = False
         self._connection.set_wal_hook(self._on_log_grown)
         self._reader = Reader(self._connection)
+        self._changes = Changes(self._connection, self._reader, self._garbage, self._dropped_hubs, self.log.name_hub)
 
     # --- start and end --------------------------------------------------------------------------------------
 
@@ -215,7 +200,7 @@ class SqliteStore(WithLog):
         try:
             return self._recover()
         except apsw.Error as error:
-            raise StoreFailed(f"the store could not be recovered: {error}") from error
+            raise self._failed("the store could not be recovered", error) from error
 
     def _recover(self) -> Recovered:
         last_number: int = self._execute("SELECT ifnull(max(number), -1) FROM queue").get
@@ -242,7 +227,7 @@ class SqliteStore(WithLog):
         try:
             return self._entities(sorted(numbers))
         except apsw.Error as error:
-            raise StoreFailed(f"entities could not be read from the store: {error}") from error
+            raise self._failed("entities could not be read from the store", error) from error
 
     def _entities(self, numbers: list[int] | None) -> Entities:
         """Those with these numbers; None stands for all."""
@@ -272,8 +257,10 @@ class SqliteStore(WithLog):
         try:
             with self._connection:
                 self._execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (name, value))
+                self._count_commit()
         except apsw.Error as error:
-            raise StoreFailed(f"the setting {name} could not be kept: {error}") from error
+            raise self._failed(f"the setting {name} could not be kept", error) from error
+        self._keep_record()
 
     def close(self) -> None:
         self.log.close()
@@ -283,10 +270,41 @@ class SqliteStore(WithLog):
         with contextlib.suppress(apsw.Error):
             self._checkpoints.close()
         with contextlib.suppress(apsw.Error):
-            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            if not self._is_damaged and copy_log(self._connection):
+                # Nothing of the log is needed any more: only now may it be missing.
+                self._record.keep(replace(self._record.record, log_frames=0))
+                self._record.sync()
+                self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+                keep_log_on_close(self._connection, is_kept=False)
         with contextlib.suppress(apsw.Error):
             self._connection.close()
+        self._record.close()
+        self._log_head.close()
         self._directory_lock.close()
+
+    # --- damage ---------------------------------------------------------------------------------------------
+
+    def _failed(self, what: str, error: apsw.Error) -> StoreFailed:
+        """Return what an error of SQLite means: the disk fails, or what is on it is damaged."""
+        if not is_damage(error):
+            return StoreFailed(f"{what}: {error}")
+        return self.damaged(f"{what}: {error}")
+
+    def damaged(self, what: str) -> StoreDamaged:
+        """Leave the files as they are from now on, and have the next opening salvage them."""
+        self._is_damaged = True
+        suspect(self._directory, what)
+        return StoreDamaged(what)
+
+    def _count_commit(self) -> None:
+        """Give the commit that follows its number."""
+        self._execute("UPDATE commit_count SET commits = ? WHERE id = 1", (self._record.record.commits + 1,))
+
+    def _keep_record(self) -> None:
+        """The commit is durable: remember its number beside the database."""
+        record = self._record.record
+        sequence, salt = self._log_head.read()
+        self._record.keep(CommitRecord(record.commits + 1, sequence, salt, self._log_pages, self.has_page_checksums))
 
     # --- writing --------------------------------------------------------------------------------------------
 
@@ -302,7 +320,9 @@ class SqliteStore(WithLog):
             self._batch.append(effects)
             written = self._write(effects)
         except apsw.Error as error:
-            raise StoreFailed(f"the store could not be written: {error}") from error
+            raise self._failed("the store could not be written", error) from error
+        except StoreDamaged as error:
+            raise self.damaged(str(error)) from error
         return Written(written.duplicates, written.shared_bytes)
 
     def _write(self, effects: Effects) -> _Written:
@@ -312,7 +332,7 @@ class SqliteStore(WithLog):
         if effects.appended:
             self._append(effects, written)
         for entry in effects.changes:
-            self._write_change(entry)
+            self._changes.write(entry)
         if effects.removed:
             self._connection.executemany("DELETE FROM message WHERE row BETWEEN ? AND ?", _runs(effects.removed))
         if effects.released:
@@ -373,128 +393,6 @@ class SqliteStore(WithLog):
             is_new = is_new and self._connection.changes() > 0
         return is_new
 
-    def _write_change(self, change: Change) -> None:
-        execute = self._execute
-        if isinstance(change, SetState):
-            if change.properties:
-                self._modify(change.row, change.properties)
-            execute(
-                "UPDATE message SET state = ?, delivery_count = ? WHERE row = ?",
-                (change.state, change.delivery_count, change.row),
-            )
-        elif isinstance(change, Move):
-            if change.properties:
-                self._modify(change.row, change.properties)
-            columns = self._moves.get(change)
-            if columns is None:
-                columns = self._moves[change] = fixed_columns(change.message)
-            if change.shared_body_number:
-                self._give_own_bytes(change.row, change.shared_body_number)
-            execute(_MOVE, (*columns, change.row))
-        elif isinstance(change, SetSessionState):
-            execute(
-                "INSERT INTO session(stream, session_id, active, since, state, updated_at_ms) "
-                "VALUES (?1, ?2, 0, 0, ?3, ?4) ON CONFLICT DO UPDATE SET state = ?3, updated_at_ms = ?4",
-                (change.stream, change.session_id, change.state, change.updated_at_ms),
-            )
-            if change.state is None:
-                self._drop_empty_session(change.stream, change.session_id)
-        elif isinstance(change, PutQueue):
-            execute(
-                "INSERT OR REPLACE INTO queue(number, kind, fields, created_at_ms, updated_at_ms) "
-                "VALUES (?, ?, ?, ?, ?)",
-                (
-                    change.number,
-                    change.kind,
-                    msgspec.json.encode(change.fields).decode(),
-                    change.created_at_ms,
-                    change.updated_at_ms,
-                ),
-            )
-        elif isinstance(change, PutRule):
-            execute(
-                "INSERT OR REPLACE INTO rule VALUES (?, ?, ?, ?)",
-                (
-                    change.queue_number,
-                    change.name,
-                    msgspec.json.encode(change.fields).decode(),
-                    change.created_at_ms,
-                ),
-            )
-        elif isinstance(change, DropRule):
-            execute("DELETE FROM rule WHERE queue = ? AND name = ?", (change.queue_number, change.name))
-        elif isinstance(change, ForgetDuplicates):
-            execute(
-                "DELETE FROM duplicate WHERE queue = ? AND seen_at_ms <= ?", (change.queue_number, change.before_ms)
-            )
-        elif isinstance(change, DropQueue):
-            self._drop_queue(change.number)
-        elif isinstance(change, PutHub):
-            self.log.name_hub(change.number, cast("str", change.fields["name"]))
-            execute(
-                "INSERT OR REPLACE INTO hub VALUES (?, ?, ?, ?)",
-                (
-                    change.number,
-                    msgspec.json.encode(change.fields).decode(),
-                    change.created_at_ms,
-                    change.updated_at_ms,
-                ),
-            )
-        elif isinstance(change, DropHub):
-            self._drop_hub(change.number)
-        elif isinstance(change, PutSetting):
-            self._execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (change.name, change.value))
-
-    def _drop_hub(self, number: int) -> None:
-        self._execute("DELETE FROM hub WHERE number = ?", (number,))
-        # The log hears of it after the commit, which may be never: this remembers that the number was given.
-        self._execute(
-            "INSERT INTO setting VALUES (?, ?) ON CONFLICT(name) DO UPDATE "
-            "SET value = excluded.value WHERE CAST(excluded.value AS INTEGER) > CAST(value AS INTEGER)",
-            (LAST_DROPPED_HUB, str(number)),
-        )
-        self._execute("DELETE FROM setting WHERE name = ?", (f"{RESERVED_EVENTS}{number}",))
-        self._dropped_hubs.add(number)
-
-    def _modify(self, row: int, properties: dict[str, object]) -> None:
-        found = self._execute("SELECT bare, header, body_number FROM message WHERE row = ?", (row,)).fetchone()
-        if found is None:
-            return
-        bare, header, body_number = cast("tuple[bytes, bytes | None, int | None]", found)
-        if header is None and body_number is not None:
-            # From now on this copy has properties of its own.
-            front_bytes, *columns, shared = self._reader.body(body_number)
-            columns.append(modified(cast("bytes", shared)[: cast("int", front_bytes)], properties))
-            self._execute(_SET_BYTES, (*columns, row))
-        else:
-            self._execute("UPDATE message SET bare = ? WHERE row = ?", (modified(bare, properties), row))
-
-    def _give_own_bytes(self, row: int, body_number: int) -> None:
-        """The copy leaves those that it shares its body with."""
-        found = self._execute(f"SELECT {ALL_COLUMNS} FROM message WHERE row = ?", (row,)).fetchone()  # noqa: S608
-        if found is not None:
-            message = message_of(cast("Row", found))
-            message.body_number = body_number
-            self._reader.complete(message)
-            message.body_number = 0
-            self._execute(_SET_BYTES, (*all_columns(message)[-4:], row))
-
-    def _drop_empty_session(self, stream: int, session_id: str) -> None:
-        self._execute(
-            "DELETE FROM session WHERE stream = ? AND lower(session_id) = ? AND active = 0 AND state IS NULL",
-            (stream, session_key(session_id)),
-        )
-
-    def _drop_queue(self, number: int) -> None:
-        """Its messages are deleted later, a few at a time: there may be millions."""
-        first = number * STREAMS_PER_QUEUE
-        streams = [(stream,) for stream in range(first, first + STREAMS_PER_QUEUE)]
-        self._execute("DELETE FROM queue WHERE number = ?", (number,))
-        self._execute("DELETE FROM rule WHERE queue = ?", (number,))
-        self._connection.executemany("DELETE FROM stream WHERE stream = ?", streams)
-        for stream in streams:
-            self._garbage.add(stream[0])
-
     def _count(self, stream: int, decided: StreamChange | None, corrections: StreamChange | None) -> None:
         if stream in self._garbage:
             # Something that was under way when the queue was deleted.
@@ -528,7 +426,7 @@ class SqliteStore(WithLog):
             if by:
                 self._execute(_COUNT_SESSION, (stream, session_id, by, since))
             if by < 0:
-                self._drop_empty_session(stream, session_id)
+                self._changes.drop_empty_session(stream, session_id)
 
     # --- committing -----------------------------------------------------------------------------------------
 
@@ -543,9 +441,11 @@ class SqliteStore(WithLog):
             if self._checkpoint_error is not None:
                 raise self._checkpoint_error
             try:
+                self._count_commit()
                 self._execute("COMMIT")
             except apsw.FullError:
                 self._commit_without_ballast()
+            self._keep_record()
             if self._is_checkpoint_behind:
                 # The background has copied nearly all: finish, so that the log starts from its beginning again.
                 self._is_checkpoint_behind = False
@@ -553,9 +453,9 @@ class SqliteStore(WithLog):
                     self._log_pages = 0
                     self._checkpoint_at_pages = self._checkpoint_pages
         except apsw.Error as error:
-            raise StoreFailed(f"the store could not be committed, nothing more is acknowledged: {error}") from error
+            raise self._failed("the store could not be committed, nothing more is acknowledged", error) from error
         self._batch.clear()
-        self._moves.clear()
+        self._changes.clear()
         if self._reserved_in_batch:
             self.log.reserved(self._reserved_in_batch)
             self._reserved_in_batch = {}
@@ -589,7 +489,7 @@ class SqliteStore(WithLog):
             self._batch.append(effects)
             self._write(effects)
         except apsw.Error as error:
-            raise StoreFailed(f"the store could not be written: {error}") from error
+            raise self._failed("the store could not be written", error) from error
         self._reserved_in_batch = blocks
 
     def _commit_without_ballast(self) -> None:
@@ -603,6 +503,7 @@ class SqliteStore(WithLog):
         self._execute("BEGIN IMMEDIATE")
         for effects in self._batch:
             self._write(effects)
+        self._count_commit()
         self._execute("COMMIT")
 
     def _on_log_grown(self, connection: apsw.Connection, name: str, pages: int) -> int:
@@ -645,7 +546,7 @@ class SqliteStore(WithLog):
             # There will be work again when there is space to write down that it was done.
             return None
         except apsw.Error as error:
-            raise StoreFailed(f"the store could not be swept: {error}") from error
+            raise self._failed("the store could not be swept", error) from error
 
     def _give_back_pages(self) -> bool:
         """A disk that messages filled has room again when they are gone."""
@@ -667,7 +568,9 @@ class SqliteStore(WithLog):
         try:
             self._reader.read(query)
         except apsw.Error as error:
-            raise StoreFailed(f"the store could not be read: {error}") from error
+            raise self._failed("the store could not be read", error) from error
+        except StoreDamaged as error:
+            raise self.damaged(str(error)) from error
 
 
 def _runs(rows: list[int]) -> list[tuple[int, int]]:

@@ -24,6 +24,8 @@ from typing import Final, NamedTuple
 
 import apsw
 
+from tandem.store.checksums import checksum_vfs
+
 __all__ = ["FaultyDisk"]
 
 # Bytes. What a disk writes whole or not at all.
@@ -59,7 +61,8 @@ class FaultyDisk(apsw.VFS):
 
     def __init__(self, directory: Path, *, seed: int = 0, capacity_bytes: int | None = None) -> None:
         self.name = f"faulty-disk-{next(_numbers)}"
-        super().__init__(self.name, base="")
+        # Above the checksums of pages: what it writes through gets them.
+        super().__init__(self.name, base=_base())
         self.capacity_bytes = capacity_bytes
         self.are_syncs_failing = False
         self.failing_suffix = ""
@@ -182,7 +185,7 @@ class _File(apsw.VFSFile):
     """One file on it."""
 
     def __init__(self, disk: FaultyDisk, name: str | apsw.URIFilename, flags: list[int]) -> None:
-        super().__init__("", name, flags)
+        super().__init__(_base(), name, flags)
         self._disk = disk
         self._path = name.filename() if isinstance(name, apsw.URIFilename) else name
 
@@ -195,7 +198,11 @@ class _File(apsw.VFSFile):
             old_bytes = max(0, min(len(data), size_bytes - offset))
             old = self.xRead(old_bytes, offset).ljust(old_bytes, b"\0") if old_bytes else b""
             super().xWrite(data, offset)
-            disk.remember(self._path, _Unsynced(offset, old, bytes(data), size_bytes))
+            # Not `data`: the checksums are made on the way to the file.
+            with Path(self._path).open("rb") as file:
+                file.seek(offset)
+                new = file.read(len(data))
+            disk.remember(self._path, _Unsynced(offset, old, new, size_bytes))
             if not has_power:
                 raise apsw.IOError("the power was lost during a write")
 
@@ -231,6 +238,10 @@ class _File(apsw.VFSFile):
     ) -> bool:
         """As that of the disk."""
         return True
+
+
+def _base() -> str:
+    return checksum_vfs() or ""
 
 
 def _sectors(one: _Unsynced) -> Iterator[tuple[int, bytes | None]]:

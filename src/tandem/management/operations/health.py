@@ -92,8 +92,10 @@ class ShownDiagnosis(Struct):
     commit_count: int
     # What the store or the engine failed with.
     errors: list[str]
-    # Everything else is served.
+    # As long as the folder with the damaged files is in the data directory. Everything else is served.
     damages: list[ShownDamage]
+    # False if this build of apsw cannot keep checksums of pages.
+    has_page_checksums: bool
     # The heaviest first.
     loads: list[ShownLoad]
     # Entities that are refused with ServerBusy at present; `everything` stands for all.

@@ -14,7 +14,11 @@ from __future__ import annotations
 import enum
 from typing import Final
 
-__all__ = ["LEVELS", "Ladder", "Level", "Trouble"]
+__all__ = ["LEVELS", "MAX_SALVAGES", "Ladder", "Level", "Trouble"]
+
+
+# Salvages of one store before a relapse is long ago. One finds all that is damaged at the time.
+MAX_SALVAGES: Final = 3
 
 
 class Trouble(enum.Enum):
@@ -26,6 +30,8 @@ class Trouble(enum.Enum):
     HUB_FAILED = "hub-failed"
     # An internal error between memory and store, or the store cannot be read or written.
     ENGINE_FAILED = "engine-failed"
+    # Stored data has a wrong checksum. Opening the store again salvages it, and does so each time something is found.
+    STORE_DAMAGED = "store-damaged"
     COMMIT_STALLED = "commit-stalled"
     # A restart inside the process did not come to its end in time, or failed.
     RESTART_FAILED = "restart-failed"
@@ -52,6 +58,9 @@ LEVELS: Final[dict[tuple[Trouble, Level], Level]] = {
     (Trouble.ENGINE_FAILED, Level.NOTHING): Level.HOST,
     (Trouble.ENGINE_FAILED, Level.ENTITY): Level.HOST,
     (Trouble.ENGINE_FAILED, Level.HOST): Level.PROCESS,
+    (Trouble.STORE_DAMAGED, Level.NOTHING): Level.HOST,
+    (Trouble.STORE_DAMAGED, Level.ENTITY): Level.HOST,
+    (Trouble.STORE_DAMAGED, Level.HOST): Level.HOST,
     (Trouble.COMMIT_STALLED, Level.NOTHING): Level.HOST,
     (Trouble.COMMIT_STALLED, Level.ENTITY): Level.HOST,
     (Trouble.COMMIT_STALLED, Level.HOST): Level.PROCESS,
@@ -72,6 +81,8 @@ class Ladder:
         self._relapse_s = relapse_s
         self._entities: dict[tuple[str, str], float] = {}
         self._hosts: dict[str, float] = {}
+        # When damaged stores were salvaged.
+        self._salvages: dict[str, list[float]] = {}
 
     def level(self, trouble: Trouble, namespace: str, entity: str, now_s: float) -> Level:
         """Return what to restart. The entity is empty if the trouble is not about one."""
@@ -83,6 +94,12 @@ class Ladder:
         if now_s - self._entities.get((namespace, entity), -self._relapse_s) < self._relapse_s:
             return Level.ENTITY
         return Level.NOTHING
+
+    def is_salvaged_too_often(self, namespace: str, now_s: float) -> bool:
+        """Count a salvage, and return whether its disk damages faster than one can salvage: each keeps a copy."""
+        recent = [at_s for at_s in self._salvages.get(namespace, []) if now_s - at_s < self._relapse_s]
+        self._salvages[namespace] = [*recent, now_s]
+        return len(recent) >= MAX_SALVAGES
 
     def record(self, level: Level, namespace: str, entity: str, now_s: float) -> None:
         """A part was restarted."""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final
 
-from tandem.errors import BrokerStalled, DetachForced, TandemError
+from tandem.errors import BrokerStalled, DetachForced, StoreDamaged, TandemError
 from tandem.server.health.ladder import Ladder, Level, Trouble
 from tandem.server.health.reporter import Reporter
 
@@ -57,8 +57,11 @@ class Repairs:
         self._act(trouble, host, entity, f"serving '{entity}' failed with {error!r}")
 
     def engine_failed(self, host: HostedNamespace, error: Exception) -> None:
-        """Memory and store of a namespace are out of step."""
-        self._loop.call_soon(self._act, Trouble.ENGINE_FAILED, host, "", f"the engine failed with {error!r}")
+        """Memory and store of a namespace are out of step, or the store is damaged."""
+        if isinstance(error, StoreDamaged):
+            self._loop.call_soon(self._act, Trouble.STORE_DAMAGED, host, "", f"stored data is damaged: {error}")
+        else:
+            self._loop.call_soon(self._act, Trouble.ENGINE_FAILED, host, "", f"the engine failed with {error!r}")
 
     def commit_stalled(self, host: HostedNamespace, for_s: float) -> None:
         self._act(Trouble.COMMIT_STALLED, host, "", f"a commit has been in progress for {for_s:,.0f} s")
@@ -79,6 +82,8 @@ class Repairs:
             return
         now_s = time.monotonic()
         level = self._ladder.level(trouble, host.name, entity, now_s)
+        if trouble is Trouble.STORE_DAMAGED and self._ladder.is_salvaged_too_often(host.name, now_s):
+            level = Level.PROCESS
         if level is Level.NOTHING:
             logger.error("%s again, though the namespace '%s' was restarted: left alone", text, host.name)
         elif level is Level.PROCESS:
@@ -95,7 +100,9 @@ class Repairs:
             else:
                 # At once: nobody else is to find a reason to restart it.
                 host.services.is_restarting = True
-                task = self._loop.create_task(self._restart_host(host))
+                # Salvaging reads the whole store: it takes as long as it takes, and nothing else would help.
+                limit_s = None if trouble is Trouble.STORE_DAMAGED else self._restart_ms / 1_000
+                task = self._loop.create_task(self._restart_host(host, limit_s))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
 
@@ -111,9 +118,9 @@ class Repairs:
 
         host.runner.reload(host.namespace.get(entity), on_reloaded)
 
-    async def _restart_host(self, host: HostedNamespace) -> None:
+    async def _restart_host(self, host: HostedNamespace, limit_s: float | None) -> None:
         try:
-            async with asyncio.timeout(self._restart_ms / 1_000):
+            async with asyncio.timeout(limit_s):
                 await self._reopen(host)
         except TimeoutError:
             reason = f"it took longer than {self._restart_ms:,} ms"

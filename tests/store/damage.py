@@ -1,0 +1,533 @@
+"""`python -m tests.store.damage --faults 2000 --seed 1`: single faults in the files of a data directory.
+
+Each fault is injected into a copy of a data directory with all kinds of content, left by a broker that was killed or
+stopped in order. Then `tandem check` reads it, and the store is opened and read from end to end, as a broker does. A
+fault is harmless if everything is there, and otherwise it must be reported by both. The report is one JSON object; the
+exit code is 1 if wrong bytes were served, something undamaged was lost, something was lost silently, or the store could
+not be opened although something could be served.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import random
+import shutil
+import struct
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+
+from tandem.auth.keys import KeyRing
+from tandem.engine.effects import Effects
+from tandem.engine.message import DEFERRED, SEQUENCE_BITS, BrokeredMessage
+from tandem.errors import ConfigurationError, StoreDamaged, StoreError
+from tandem.server.keys import find_damaged_keys, load_or_make_keys, protect_keys
+from tandem.server.tls import ensure_certificates, find_damaged_authority
+from tandem.store.check import check
+from tandem.store.checksums import PageVerifier, checksum_vfs
+from tandem.store.commit_record import COMMITS_NAME
+from tandem.store.connection import PAGE_BYTES
+from tandem.store.opening import DATABASE_NAME
+from tandem.store.pages import Found, PageReader, Tree, read_schema
+from tandem.store.quarantine import read_reports
+from tandem.store.scrub import find_damaged_page
+from tandem.store.sqlite import SqliteStore
+from tandem.store.wal import scan
+from tests.store.drive import (
+    committed,
+    message,
+    messages,
+    moved,
+    published,
+    put_queue,
+    put_topic,
+    removed,
+    scheduled,
+    seen,
+    sent,
+    session_state,
+    set_state,
+    state_of,
+    stored,
+)
+from tests.store.faults import Fault, draw_fault
+
+__all__ = ["FILES", "Sweep", "Variant", "make_variants"]
+
+LOG_NAME: Final = f"{DATABASE_NAME}-wal"
+SHARED_MEMORY_NAME: Final = f"{DATABASE_NAME}-shm"
+
+# Queues: plain, with sessions, with duplicate detection; then a topic with three subscriptions.
+PLAIN, SESSIONS, UNIQUE, TOPIC = 4, 8, 12, 16
+SUBSCRIPTIONS: Final = (20, 24, 28)
+STREAMS: Final = (PLAIN, PLAIN + 1, SESSIONS, UNIQUE, *SUBSCRIPTIONS)
+
+# How often the store is opened again after damage was found while it was read, as the host of a namespace is.
+MAX_RESTARTS: Final = 3
+
+FILES: Final = (
+    *(DATABASE_NAME, LOG_NAME, SHARED_MEMORY_NAME, COMMITS_NAME),
+    *("keys.json", "keys.json.copy", "tls/ca.pem", "tls/ca-key.pem"),
+)
+
+Seen = tuple[object, ...]
+
+
+@dataclass
+class Content:
+    """Everything that a store serves."""
+
+    messages: dict[int, Seen] = field(default_factory=dict)
+    states: dict[str, bytes | None] = field(default_factory=dict)
+    descriptions: object = None
+    duplicates: object = None
+    keys: object = None
+
+
+@dataclass
+class Variant:
+    """A data directory, what it holds, and where on disk each message is."""
+
+    name: str
+    directory: Path
+    content: Content
+    # Every version of a message that was ever committed.
+    history: dict[int, set[Seen]]
+    # By message: the parts of files that it needs.
+    places: dict[int, list[tuple[str, int, int]]]
+    # The ends of commits in the log.
+    commit_ends: list[int]
+
+
+# --- making the directories -------------------------------------------------------------------------------------
+
+
+class _Maker:
+    """Fills a store step by step, and remembers every version of every message."""
+
+    def __init__(self, directory: Path, chance: random.Random, checkpoint_pages: int) -> None:
+        self.directory = directory
+        self._random = chance
+        self.store = SqliteStore(directory, ballast_bytes=0, checkpoint_pages=checkpoint_pages)
+        self.history: dict[int, set[Seen]] = {}
+        self._numbers = Counter[int]()
+        self._bodies = 0
+        self.alive: dict[int, list[BrokeredMessage]] = {stream: [] for stream in STREAMS}
+        self._commit(
+            put_queue(1),
+            put_queue(2, requires_session=True),
+            put_queue(3, requires_duplicate_detection=True),
+            put_topic(4, 5, 6, 7),
+        )
+        self.store.put_setting("made by", "the damage sweep")
+
+    def _commit(self, *batches: Effects) -> None:
+        committed(self.store, *batches)
+        self.remember()
+
+    def _next(self, stream: int) -> int:
+        self._numbers[stream] += 1
+        return self._numbers[stream]
+
+    def _bytes(self) -> bytes:
+        size = self._random.choice((20, 200, 900, 900, 900, 9_000, 30_000))
+        return self._random.choice((self._random.randbytes(size), bytes(size)))
+
+    def fill(self, rounds: int) -> None:
+        for number in range(rounds):
+            chance = self._random
+            plain = [message(self._next(PLAIN), stored=stored(self._bytes())) for _ in range(6)]
+            plain.append(scheduled(self._next(PLAIN), 5_000 + number))
+            session = [
+                message(
+                    self._next(SESSIONS), SESSIONS, session_id=f"s{chance.randrange(12)}", stored=stored(self._bytes())
+                )
+                for _ in range(3)
+            ]
+            unique = [message(self._next(UNIQUE), UNIQUE, duplicate_keys=[(3, f"id-{number}", 1_000)])]
+            self._commit(sent(*plain), sent(*session), sent(*unique))
+            self.alive[PLAIN] += plain
+            self.alive[SESSIONS] += session
+            self.alive[UNIQUE] += unique
+            self._publish()
+            self._settle()
+            state = chance.randbytes(chance.choice((10, 500, 20_000)))
+            self._set_state(f"s{chance.randrange(12)}", state)
+
+    def _set_state(self, session_id: str, state: bytes) -> None:
+        before = state_of(self.store, session_id, SESSIONS)
+        self._commit(session_state(session_id, state, 5, len(state) - len(before or b""), SESSIONS))
+
+    def _publish(self) -> None:
+        self._bodies += 1
+        shared = stored(self._bytes())
+        changed = shared.modified({"RuleName": "r"})
+        copies = [
+            message(self._next(one), one, stored=changed if one == SUBSCRIPTIONS[2] else shared, size_bytes=0)
+            for one in SUBSCRIPTIONS
+        ]
+        self._commit(published(self._bodies, 4, *copies, bytes_=shared))
+        for copy in copies:
+            self.alive[copy.stream].append(copy)
+
+    def _settle(self) -> None:
+        plain = self.alive[PLAIN]
+        if len(plain) > 40:
+            chosen = [plain.pop(self._random.randrange(len(plain))) for _ in range(4)]
+            self._commit(removed(*chosen[:3]))
+            if not chosen[3].due_at_ms:
+                dead = chosen[3]
+                self._commit(moved(dead, PLAIN + 1, dead.sequence_number, {"DeadLetterReason": "tired"}))
+                self.alive[PLAIN + 1].append(dead)
+            deferred = plain[self._random.randrange(len(plain))]
+            if not deferred.due_at_ms and deferred.state != DEFERRED:
+                self._commit(set_state(deferred, DEFERRED, 1, {"why": "later"}))
+            copies = self.alive[SUBSCRIPTIONS[0]]
+            self._commit(removed(copies.pop(0)))
+
+    def remember(self) -> None:
+        for row, version in read_content(self.store).messages.items():
+            self.history.setdefault(row, set()).add(version)
+
+
+def read_content(store: SqliteStore) -> Content:
+    """Read everything that a store serves."""
+    content = Content()
+    recovered = store.recover()
+    content.descriptions = (recovered.queues, recovered.rules, store.setting("made by"))
+    for stream in STREAMS:
+        content.messages.update({one.row: seen(one) for one in messages(store, stream, limit=100_000)})
+    content.states = {f"s{number}": state_of(store, f"s{number}", SESSIONS) for number in range(12)}
+    connection: apsw.Connection = store._connection
+    content.duplicates = connection.execute("SELECT * FROM duplicate ORDER BY 1, 2").fetchall()
+    return content
+
+
+def make_variants(folder: Path, seed: int, rounds: int = 40) -> list[Variant]:
+    """Make directories as they are left when a broker is stopped, and when it is killed."""
+    variants = []
+    for name, checkpoint_pages, is_stopped in (
+        ("stopped", 200, True),
+        ("killed", 200, False),
+        ("killed before the first checkpoint", 1_000_000, False),
+    ):
+        live = folder / f"{name}-live"
+        keys = load_or_make_keys(live, is_dev=False)
+        protect_keys(live)
+        ensure_certificates(live / "tls")
+        maker = _Maker(live, random.Random(seed), checkpoint_pages)
+        maker.fill(rounds)
+        maker.store._wait_for_checkpoint()
+        content = read_content(maker.store)
+        content.keys = _identity(keys, live)
+        if is_stopped:
+            maker.store.close()
+            shutil.copytree(live, folder / name)
+        else:
+            shutil.copytree(live, folder / name)
+            maker.store.close()
+        shutil.rmtree(live)
+        places, ends = find_places(folder / name)
+        variants.append(Variant(name, folder / name, content, maker.history, places, ends))
+    return variants
+
+
+class _PlaceFinder(Tree):
+    """Remembers which pages each row was read from."""
+
+    def __init__(self, pages: PageReader, root: int) -> None:
+        super().__init__(pages, root, is_table=True)
+        self.pages_of: dict[int, list[int]] = {}
+        self.columns: dict[int, Any] = {}
+
+    def _row(self, number: int, page: bytes, cell: int, kind: int) -> Any:
+        asked: list[int] = []
+        read = self._pages.read
+
+        def remember(page_number: int) -> bytes | None:
+            asked.append(page_number)
+            return read(page_number)
+
+        self._pages.read = remember  # type: ignore[assignment,method-assign]
+        try:
+            found: list[Found] = list(super()._row(number, page, cell, kind))
+        finally:
+            self._pages.read = read  # type: ignore[method-assign]
+        for one in found:
+            assert one.key is not None
+            self.pages_of[one.key] = [number, *asked]
+            self.columns[one.key] = one.columns
+        return found
+
+
+def find_places(directory: Path) -> tuple[dict[int, list[tuple[str, int, int]]], list[int]]:
+    """Return where the messages are on disk, and where the commits in the log end."""
+    log = directory / LOG_NAME
+    wal = scan(log, PAGE_BYTES, 0)
+    verifier = PageVerifier()
+    pages = PageReader(directory / DATABASE_NAME, log, wal, verifier, PAGE_BYTES, are_verified=True)
+    roots = read_schema(pages)
+    assert roots is not None
+
+    def place(number: int) -> tuple[str, int, int]:
+        at = wal.pages.get(number)
+        if at is None:
+            return DATABASE_NAME, (number - 1) * PAGE_BYTES, number * PAGE_BYTES
+        # With the head of the frame.
+        return LOG_NAME, at - 24, at + PAGE_BYTES
+
+    finders = {}
+    for table in ("message", "body"):
+        finders[table] = _PlaceFinder(pages, roots[table])
+        for _ in finders[table].rows():
+            pass
+    places: dict[int, list[tuple[str, int, int]]] = {}
+    for row, numbers in finders["message"].pages_of.items():
+        body = finders["message"].columns[row][17]
+        shared = finders["body"].pages_of[body] if body is not None else []
+        places[row] = [place(number) for number in [*numbers, *shared]]
+    pages.close()
+    verifier.close()
+    return places, _commit_ends(log)
+
+
+def _commit_ends(log: Path) -> list[int]:
+    if not log.exists():
+        return []
+    content = log.read_bytes()
+    step = PAGE_BYTES + 24
+    return [
+        at + step for at in range(32, len(content) - step + 1, step) if struct.unpack_from(">I", content, at + 4)[0]
+    ]
+
+
+# --- one fault --------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Outcome:
+    """What came of one fault."""
+
+    variant: str
+    fault: Fault
+    verdict: str = ""
+    # What was broken of the promises.
+    broken: list[str] = field(default_factory=list)
+    reported: list[str] = field(default_factory=list)
+    lost_count: int = 0
+
+
+class Sweep:
+    """Injects faults into copies of the variants, and judges what comes of each."""
+
+    def __init__(self, folder: Path, seed: int, rounds: int = 40) -> None:
+        self._random = random.Random(seed)
+        self._folder = folder
+        self.variants = make_variants(folder, seed, rounds)
+        self.outcomes: list[Outcome] = []
+
+    def run(self, faults_per_file: int, files: Sequence[str] = FILES) -> None:
+        for name in files:
+            variants = [one for one in self.variants if (one.directory / name).exists()]
+            for number in range(faults_per_file):
+                variant = variants[number % len(variants)]
+                self.try_fault(variant, draw_fault(self._random, variant.directory / name, name))
+
+    def try_fault(self, variant: Variant, fault: Fault) -> Outcome:
+        directory = self._folder / "damaged"
+        shutil.rmtree(directory, ignore_errors=True)
+        shutil.copytree(variant.directory, directory)
+        fault.inject(directory)
+        outcome = Outcome(variant.name, fault)
+        self.outcomes.append(outcome)
+        try:
+            _Trial(variant, fault, directory, outcome).run()
+        except Exception as error:
+            outcome.broken.append(f"the process would have ended: {error!r}")
+        if outcome.broken:
+            outcome.verdict = "broken"
+        return outcome
+
+    def report(self) -> dict[str, object]:
+        """Return the figures, by kind of file."""
+        by_file: dict[str, Counter[str]] = {}
+        for one in self.outcomes:
+            by_file.setdefault(one.fault.file, Counter())[one.verdict] += 1
+        return {
+            "faults": len(self.outcomes),
+            "by_file": {name: dict(counts) for name, counts in by_file.items()},
+            "by_kind": dict(Counter(one.fault.kind for one in self.outcomes)),
+            "lost_messages": sum(one.lost_count for one in self.outcomes),
+            "broken": [
+                {"variant": one.variant, "fault": str(one.fault), "broken": one.broken, "reported": one.reported}
+                for one in self.outcomes
+                if one.broken
+            ],
+        }
+
+
+class _Trial:
+    """One fault in one directory."""
+
+    def __init__(self, variant: Variant, fault: Fault, directory: Path, outcome: Outcome) -> None:
+        self._variant = variant
+        self._fault = fault
+        self._directory = directory
+        self._outcome = outcome
+
+    def run(self) -> None:
+        outcome = self._outcome
+        findings = self._check_before()
+        try:
+            content = self._serve()
+        except StoreError as error:
+            outcome.reported.append(str(error))
+            outcome.verdict = "refused"
+            if not self._is_everything_gone():
+                outcome.broken.append(f"refused to open: {error}")
+            if not findings:
+                outcome.broken.append("tandem check says sound, the broker refuses to start")
+            return
+        outcome.reported += [one.sentence for report in read_reports(self._directory) for one in report.damages]
+        is_equal = self._compare(content)
+        if outcome.reported and not findings:
+            outcome.broken.append("tandem check says sound")
+        if not is_equal and not outcome.reported:
+            outcome.broken.append("something was lost silently")
+        after = check(self._directory)
+        if not after.is_sound:
+            outcome.broken.append(f"not sound afterwards: {after.findings[:3]}")
+        is_reported = "reported" if is_equal else "reported with losses"
+        outcome.verdict = is_reported if outcome.reported else "harmless"
+
+    def _is_everything_gone(self) -> bool:
+        """The database is missing or empty, and nothing of it is in a log."""
+        fault = self._fault
+        is_gone = fault.kind == "missing" or (fault.kind == "cut" and not fault.start)
+        return fault.file == DATABASE_NAME and is_gone and self._variant.name == "stopped"
+
+    def _check_before(self) -> list[str]:
+        damaged = [*find_damaged_keys(self._directory), *find_damaged_authority(self._directory / "tls")]
+        try:
+            return [*check(self._directory).findings, *[one.sentence for one in damaged]]
+        except StoreError as error:
+            return [str(error)]
+
+    def _serve(self) -> Content:
+        """Open and read everything; open again when damage is found, as the host of a namespace is."""
+        for _ in range(MAX_RESTARTS):
+            try:
+                keys = load_or_make_keys(self._directory, is_dev=False)
+                protect_keys(self._directory)
+                ensure_certificates(self._directory / "tls")
+            except ConfigurationError as error:
+                raise StoreError(str(error)) from error
+            store = SqliteStore(self._directory, ballast_bytes=0)
+            try:
+                content = read_content(store)
+                page = find_damaged_page(self._directory / DATABASE_NAME, lambda _: False)
+                if page is not None:
+                    raise store.damaged(f"page {page} of the database has a wrong checksum")
+            except StoreDamaged:
+                continue
+            except apsw.Error as error:
+                # Of the statement for what no query reads.
+                store.damaged(str(error))
+                continue
+            else:
+                content.keys = _identity(keys, self._directory)
+                return content
+            finally:
+                store.close()
+        raise AssertionError("opening again and again does not help")
+
+    def _compare(self, found: Content) -> bool:
+        """Judge what is served. Returns whether it is all that was there."""
+        truth = self._variant.content
+        is_equal = True
+        for row, version in found.messages.items():
+            if version == truth.messages.get(row):
+                continue
+            is_equal = False
+            if version not in self._variant.history.get(row, set()):
+                self._outcome.broken.append(f"wrong content of message {_name(row)}")
+        lost = truth.messages.keys() - found.messages.keys()
+        self._outcome.lost_count = len(lost)
+        undamaged = [row for row in lost if not self._is_hit(row)]
+        if undamaged:
+            self._outcome.broken.append(f"{len(undamaged)} undamaged messages are lost, such as {_name(undamaged[0])}")
+        for session_id, state in truth.states.items():
+            if found.states[session_id] not in (state, None) and not self._is_log_cut:
+                self._outcome.broken.append(f"a wrong state of session {session_id}")
+        if found.keys != truth.keys:
+            self._outcome.broken.append("the keys are not those that clients have")
+        if found.descriptions != truth.descriptions and not self._is_cut:
+            self._outcome.broken.append("descriptions are lost")
+        if found.duplicates != truth.duplicates and not self._is_cut:
+            self._outcome.broken.append("message ids of duplicate detection are lost")
+        return is_equal and not lost and found.states == truth.states
+
+    @property
+    def _is_log_cut(self) -> bool:
+        return self._fault.file == LOG_NAME and self._fault.kind in {"cut", "missing"}
+
+    @property
+    def _is_cut(self) -> bool:
+        """More than one page is gone, and with it perhaps both copies of something."""
+        fault = self._fault
+        is_database_cut = fault.file == DATABASE_NAME and fault.kind in {"cut", "missing"}
+        # Frames of the log are not aligned: a block that is zeroed may be in two of them.
+        is_in_two_frames = fault.file == LOG_NAME and (fault.start - 32) // 8_216 != (fault.end - 33) // 8_216
+        return self._is_log_cut or is_database_cut or is_in_two_frames
+
+    def _is_hit(self, row: int) -> bool:
+        fault = self._fault
+        start = fault.start
+        if self._is_log_cut:
+            # Of a commit that is cut, nothing is left.
+            start = max([end for end in self._variant.commit_ends if end <= fault.start], default=0)
+        return any(
+            name == fault.file and begin < fault.end and end > start for name, begin, end in self._variant.places[row]
+        )
+
+
+def _identity(keys: KeyRing, directory: Path) -> object:
+    """What clients were given: the keys, and the authority that they trust."""
+    return keys.to_dict(), [(directory / "tls" / name).read_bytes() for name in ("ca.pem", "ca-key.pem")]
+
+
+def _name(row: int) -> str:
+    return f"{row & ((1 << SEQUENCE_BITS) - 1)} of stream {row >> SEQUENCE_BITS}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Single faults in the files of a data directory.")
+    parser.add_argument("--faults", type=int, default=2_000, help="Faults in each kind of file.")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", choices=FILES, nargs="+", default=FILES, help="Only in these files.")
+    parser.add_argument("--output", type=Path, help="Also write the report to this file.")
+    arguments = parser.parse_args()
+    logging.disable(logging.CRITICAL)
+    if checksum_vfs() is None:
+        raise SystemExit("this build of apsw has no checksum VFS")
+    with tempfile.TemporaryDirectory(prefix="tandem-damage-") as folder:
+        sweep = Sweep(Path(folder), arguments.seed)
+        sweep.run(arguments.faults, arguments.only)
+        report = {"seed": arguments.seed, **sweep.report()}
+    text = json.dumps(report, indent=1)
+    print(text)
+    if arguments.output is not None:
+        arguments.output.write_text(text + "\n", encoding="utf-8")
+    sys.exit(bool(report["broken"]))
+
+
+if __name__ == "__main__":
+    main()
