@@ -196,6 +196,17 @@ async def test_a_claim_does_not_pass_to_an_entity_that_takes_the_place_of_a_part
         assert await is_refused(client.receiver("t1/subscriptions/s"))
 
 
+@mission("M17")
+async def test_a_rule_of_a_subscription_reaches_that_subscription_and_nothing_else(desk: Desk) -> None:
+    """Only the file of keys can have one. A queue of such a name has rules of its own."""
+    rule = AuthorizationRule("narrow", Right.MANAGE, "key-narrow", scope="t1/Subscriptions/s")
+    await desk.broker.perform(lambda namespace: namespace.key_ring.put(rule))
+    async with await desk.connect("narrow", "key-narrow") as client:
+        for target in TARGETS:
+            is_its_own = target.startswith("t1/Subscriptions/s")
+            assert await is_attach_refused(client, target) is not is_its_own, target
+
+
 # --- HTTP -----------------------------------------------------------------------------------------------------------
 
 # By the kinds of entities that have them.

@@ -80,6 +80,8 @@ class Resource:
 
     path: str
     owner: str
+    # The path of a subscription, which can have rules in the file of keys; empty for everything else.
+    subscription: str = ""
 
     def is_covered_by(self, scope: str) -> bool:
         """Return whether a rule with this scope applies here. This decides for every way in.
@@ -87,7 +89,7 @@ class Resource:
         A rule of the namespace, whose scope is empty, applies everywhere. A rule of an entity applies to that entity
         and its parts, and to no other entity, whatever their names have in common.
         """
-        return not scope or scope == self.owner
+        return not scope or scope == self.owner or scope == self.subscription
 
 
 class AuthorizationRule:

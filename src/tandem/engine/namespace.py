@@ -464,7 +464,10 @@ class Namespace:
 
     def resource_of(self, address: Address) -> Resource:
         """Return what an address names, with the entity whose authorization rules count there."""
-        return Resource(address.resource, self._owner_of(address.entity))
+        entity = address.entity
+        owner = self._owner_of(entity)
+        is_subscription = owner != entity and isinstance(self._by_path.get(owner), Topic)
+        return Resource(address.resource, owner, entity if is_subscription else "")
 
     def _owner_of(self, path: str) -> str:
         """Return in lower case the queue, topic or event hub that a path belongs to.

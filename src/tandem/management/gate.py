@@ -248,7 +248,7 @@ class Gate:
 
 def _resource(entity: str, owner: str | None = None) -> Resource:
     """Return what a path stands for in the namespace of the request."""
-    address = parse_address(quote(entity))
-    if owner is None:
-        return _namespace.get().namespace.resource_of(address)
-    return Resource(address.resource, parse_address(quote(owner)).entity)
+    found = _namespace.get().namespace.resource_of(parse_address(quote(entity)))
+    wanted = found.owner if owner is None else parse_address(quote(owner)).entity
+    # The URL may mean something else than what is found under the path: a queue, and not the subscription.
+    return found if found.owner == wanted else Resource(found.path, wanted)
