@@ -148,6 +148,11 @@ STRANGER_BURST_WORK: Final = 500
 MAX_STRANGER_FRAME_BYTES: Final = 65_536
 MAX_STRANGER_PERFORMATIVE_BYTES: Final = 4_096
 
+# Requests, and requests per second beyond these. What an HTTP connection gets answered before one of its requests had a
+# valid token; further ones wait. A probe asks for `/health` every few seconds.
+STRANGER_BURST_REQUESTS: Final = 100
+STRANGER_REQUESTS_PER_SECOND: Final = 20
+
 # Bytes. What 1,000 such connections together make the broker hold at most: for each one read of 256 KiB, one frame, the
 # incomplete requests of its links (32 KiB each) and 8 attaches. `python -m tests.load.stranger_memory` measures it.
 MAX_BYTES_OF_1000_STRANGERS: Final = 1_000_000_000

@@ -25,11 +25,13 @@ from tandem.limits import (
     MAX_CONNECTIONS,
     MAX_FAILED_AUTHENTICATION_DELAY_MS,
     MAX_WATCHED_ADDRESSES,
+    STRANGER_BURST_REQUESTS,
 )
 from tandem.management.api import add_routes
 from tandem.server.broker import Broker
 from tandem.server.door import Door, connections_for
 from tandem.server.failed_authentications import FailedAuthentications
+from tandem.server.http_connection import HttpConnection
 from tandem.store.descriptors import RESERVE, DescriptorReserve, with_descriptors
 from tandem.store.log.files import DiskFiles
 from tests.patience import PATIENCE_S, until
@@ -243,9 +245,19 @@ async def test_malformed_requests_are_answered_and_told_in_one_short_line(
 
 async def test_requests_that_follow_each_other_without_pause_are_all_answered(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
-        reader, writer = await say(broker.http_port, request("/health") * 2_000)
-        await answered(reader, 2_000)
+        token = make_token(f"http://{HOST}", RULE, KEY, 4_102_444_800)
+        reader, writer = await say(broker.http_port, request("/$api/v1/queues", token) + request("/health") * 500)
+        await answered(reader, 501)
         writer.close()
+
+
+async def test_a_stranger_that_sends_many_requests_waits_until_it_shows_a_token() -> None:
+    connection = HttpConnection(asyncio.Protocol(), lambda _: None, 20)
+    waits_s = [connection.wait_of_request_s() for _ in range(STRANGER_BURST_REQUESTS + 10)]
+    assert waits_s[:STRANGER_BURST_REQUESTS] == [0] * STRANGER_BURST_REQUESTS
+    assert 0 < waits_s[-1]
+    connection.trust()
+    assert connection.wait_of_request_s() == 0
 
 
 # --- guesses ----------------------------------------------------------------------------------------------------

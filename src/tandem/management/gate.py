@@ -21,7 +21,7 @@ from tandem.server.directory import Directory
 from tandem.server.faults.http import MUTING_FAULT, Withheld, hang_up, has_met_faults, meet, stay_silent
 from tandem.server.health.monitor import Monitor
 from tandem.server.hosted_namespace import HostedNamespace
-from tandem.server.http_connection import trust
+from tandem.server.http_connection import trust, wait_of_request_s
 from tandem.server.tracking import Tracker
 
 __all__ = ["HEALTH_PATH", "Gate", "ManagedBroker"]
@@ -105,8 +105,8 @@ class Gate:
         if transport is None:
             return hang_up(request)
         services.http_transports.add(transport)
-        # Requests that follow each other without pause take turns with everybody else.
-        await asyncio.sleep(0)
+        # Also without a wait: requests that follow each other without pause take turns with everybody else.
+        await asyncio.sleep(wait_of_request_s(transport))
         try:
             return await self._handle(request, handler, hosted)
         finally:

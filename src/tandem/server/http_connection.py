@@ -10,10 +10,13 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from tandem.driver.turns import Allowance
+from tandem.limits import STRANGER_BURST_REQUESTS, STRANGER_REQUESTS_PER_SECOND
+
 if TYPE_CHECKING:
     from tandem.driver.endpoint import Endpoint
 
-__all__ = ["HttpConnection", "HttpTransport", "trust"]
+__all__ = ["HttpConnection", "HttpTransport", "trust", "wait_of_request_s"]
 
 # Bytes. What aiohttp is given in one turn of the loop: some hundred of the smallest requests or WebSocket messages.
 # A request of 1 MiB takes 64 turns then, of some ten microseconds each where nothing else is to be done.
@@ -38,6 +41,7 @@ class HttpConnection(asyncio.Protocol):
         self._is_turn_scheduled = False
         self._is_handler_reading = True
         self._is_trusted = False
+        self._allowance = Allowance(STRANGER_BURST_REQUESTS, STRANGER_REQUESTS_PER_SECOND, self._loop.time())
         # AMQP inside a WebSocket, which has to prove who it is by itself.
         self.tunnelled: Endpoint | None = None
 
@@ -53,6 +57,13 @@ class HttpConnection(asyncio.Protocol):
         self._is_trusted = True
         if self._timer is not None:
             self._timer.cancel()
+
+    def wait_of_request_s(self) -> float:
+        """Count a request. Return for how long it has to wait, as those of a stranger do who sends many."""
+        if self._is_trusted:
+            return 0.0
+        self._allowance.spend(1, self._loop.time())
+        return self._allowance.wait_s()
 
     def _judge(self) -> None:
         """Hang up on a stranger. A WebSocket is left to the endpoint inside, which has as much time."""
@@ -193,6 +204,11 @@ class HttpTransport(asyncio.Transport):
 
     def get_protocol(self) -> asyncio.BaseProtocol:
         return self._transport.get_protocol()
+
+
+def wait_of_request_s(transport: asyncio.Transport) -> float:
+    """Return for how long a request that came on this transport has to wait."""
+    return transport.connection.wait_of_request_s() if isinstance(transport, HttpTransport) else 0.0
 
 
 def trust(transport: asyncio.Transport | None) -> None:
