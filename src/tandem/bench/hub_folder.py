@@ -55,8 +55,10 @@ class HubFolder:
             # One that is not needed any more may go at any time.
             with contextlib.suppress(FileNotFoundError):
                 synced: set[int] = set()
-                file = FileScan(journal_path(folder, number), number, number == numbers[-1], None, DamageLog())
-                for found in file.frames():
+                scan = FileScan(
+                    journal_path(folder, number), number, number == numbers[-1], None, DamageLog(is_quiet=True)
+                )
+                for found in scan.frames() if scan.salt is not None else ():
                     size_bytes += found.place.length
                     records += 1
                     synced.add(found.frame.synced)
