@@ -59,7 +59,7 @@ async def reload(broker: Broker, name: str) -> None:
 def known(queue: Queue) -> dict[str, object]:
     """What the memory of an entity says about it."""
     lines = [
-        (one.path, one.active_count, one.deferred_count, one.scheduled_count, one.size_bytes)
+        (one.path, one.active_count, one.deferred_count, one.scheduled_count, one.counts.size_bytes)
         for one in queue.subqueues()
     ]
     return {

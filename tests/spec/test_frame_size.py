@@ -156,7 +156,7 @@ def test_a_reason_too_long_for_the_peer_is_shortened(letter: str) -> None:
         link = peer.attach_sender()
         calls: list[Callable[[AmqpError], None]] = [peer.connection.close, link.session.end, link.detach]
         calls[number](reason)
-        ending = peer.read_one(kind)
+        ending: object = peer.read_one(kind)
         assert isinstance(ending, Close | End | Detach)
         assert ending.error is not None
         assert ending.error.condition == reason.condition

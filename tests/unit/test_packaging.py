@@ -75,7 +75,7 @@ def test_the_unit_takes_every_right_away_that_the_broker_does_not_need() -> None
 
 
 def test_the_unit_leaves_room_for_all_connections_of_both_ports() -> None:
-    from tandem.server.listener import MAX_CONNECTIONS
+    from tandem.limits import MAX_CONNECTIONS
 
     assert int(unit()["Service"]["LimitNOFILE"]) > 2 * MAX_CONNECTIONS
 
