@@ -100,6 +100,7 @@ __all__ = [
     "SessionNotFound",
     "StateError",
     "StoreCorrupt",
+    "StoreDamaged",
     "StoreError",
     "StoreFailed",
     "TandemError",

@@ -62,10 +62,11 @@ from tandem.server.nodes.link_meter import LinkMeter
 from tandem.server.nodes.management import ManagementLink
 from tandem.server.nodes.request_gate import RequestGate
 from tandem.server.nodes.responses import ResponseLink
+from tandem.server.services import AUTHENTICATION_TIMEOUT_S, Services
+from tandem.server.tracking import Tracker
 
 if TYPE_CHECKING:
     from tandem.server.directory import Directory
-from tandem.server.services import AUTHENTICATION_TIMEOUT_S, Services
 
 __all__ = ["Peer"]
 
@@ -105,7 +106,7 @@ class Peer:
         self._directory = directory
         # Until the client says which namespace it means.
         self.services: Services = directory.default.services
-        self.tracker = self.services.tracker
+        self.tracker: Tracker = self.services.tracker
         self.endpoint: Endpoint = cast("Endpoint", None)
         self.claims = ClaimSet()
         # What the operations of this connection are counted under: what the client calls itself, and whether it says
@@ -119,7 +120,7 @@ class Peer:
         # Links that took messages in this turn.
         self.dirty: list[Acknowledging] = []
         # What all receivers of this connection may be given, and the one that is woken first when that is more again.
-        self.gate = Gate()
+        self.gate: Gate = Gate()
         self._first_to_wake = 0
         self.requests = RequestGate(self)
         # Answers that wait for credit, on all response links.
