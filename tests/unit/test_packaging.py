@@ -74,10 +74,10 @@ def test_the_unit_takes_every_right_away_that_the_broker_does_not_need() -> None
     assert unit()["Install"]["WantedBy"] == "multi-user.target"
 
 
-def test_the_unit_leaves_room_for_all_connections_of_both_ports() -> None:
-    from tandem.limits import MAX_CONNECTIONS
+def test_the_unit_leaves_room_for_all_connections_and_for_files() -> None:
+    from tandem.limits import MAX_CONNECTIONS, MAX_RESERVED_DESCRIPTORS
 
-    assert int(unit()["Service"]["LimitNOFILE"]) > 2 * MAX_CONNECTIONS
+    assert int(unit()["Service"]["LimitNOFILE"]) >= MAX_CONNECTIONS + MAX_RESERVED_DESCRIPTORS
 
 
 # --- the container --------------------------------------------------------------------------------------------------

@@ -168,7 +168,6 @@ def serve(
     from tandem.driver import run
     from tandem.engine.tiers import tier_of
     from tandem.server.broker import BrokerSettings
-    from tandem.server.door import raise_descriptor_limit
     from tandem.server.health import OFF, HealthSettings
 
     logging.basicConfig(
@@ -194,7 +193,6 @@ def serve(
         records_operations=operations,
         health=HealthSettings.of(configuration.health) if health else OFF,
     )
-    raise_descriptor_limit()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.set_threshold(*COLLECTOR_THRESHOLDS)
     run(_serve(settings, config, configuration, chosen_tier))
@@ -225,7 +223,9 @@ def _first(given: Value | None, configured: Value | None, default: Value) -> Val
 
 async def _serve(settings: BrokerSettings, path: Path | None, configuration: Configuration, tier: Tier | None) -> None:
     from tandem.cli.reload import Reloader, apply_configuration
+    from tandem.server.door import raise_descriptor_limit
 
+    raise_descriptor_limit()
     stopping = _stop_on_signals()
     broker = _open(settings)
     broker.failed.add_done_callback(_exit_at_once)
