@@ -105,6 +105,7 @@ def diagnosis(number: int) -> dict[str, object]:
                 "commit_in_progress_ms": 7_000,
                 "commit_count": 5,
                 "errors": ["the store could not be read"],
+                "damages": [{"unit": "hub 'h' partition 0, event 7", "what": "it is missing", "lost": "1 events"}],
                 "loads": [{"entity": "orders", "rate": 12.0}],
                 "refused": ["orders"],
                 "refused_count": 3,
@@ -123,6 +124,7 @@ def test_a_diagnosis_is_a_text_and_json_and_the_newest_twenty_are_kept(tmp_path:
     assert "commit in progress: for 7,000 ms" in text
     assert "orders 12.0" in text
     assert "error: the store could not be read" in text
+    assert "damaged: hub 'h' partition 0, event 7: it is missing" in text
     assert "test_ladder.py" in text, "the stack of this very thread"
     last = newest_diagnosis(tmp_path)
     assert last is not None

@@ -20,7 +20,7 @@ from tandem.hosts import dialled_host
 from tandem.management.client import API
 from tandem.spark.connection import parse
 from tandem.spark.given_options import OptionError
-from tandem.spark.offsets import DataLoss, EventRange, HubExtent, PartitionExtent, expired
+from tandem.spark.offsets import DataLoss, EventRange, HubExtent, PartitionExtent, damaged, expired
 from tandem.spark.options import EventHubsOptions
 from tandem.spark.reaching import Retrying
 
@@ -84,12 +84,18 @@ class BulkTransport:
             try:
                 with self._events(EventRange(wanted.partition, first, wanted.end), incarnation) as response:
                     first = min(wanted.end, self._oldest(wanted.partition, first, response.headers))
+                    missing = self._missing(wanted.partition, response.headers)
+                    # A broker with a long list of missing events answers in parts.
+                    end = min(wanted.end, int(response.headers["Tandem-Next-From"]))
                     for batch in pa.ipc.open_stream(pa.PythonFile(response, mode="r")):
                         if batch.num_rows:
-                            first += batch.num_rows
+                            first = batch.column("sequenceNumber")[-1].as_py() + 1
                             retrying.progressed()
                             yield batch
-                if first < wanted.end:
+                for missing_first, missing_last in missing:
+                    if first == missing_first:
+                        first = missing_last + 1
+                if first < end:
                     # A broker that was killed can end a stream between two batches.
                     raise EOFError(f"the answer ended before event {first:,}")
             except pa.ArrowInvalid as error:
@@ -118,6 +124,17 @@ class BulkTransport:
         if oldest > first and self._options.fails_on_data_loss:
             raise expired(self._hub, partition, first, oldest)
         return oldest
+
+    def _missing(self, partition: str, headers: Message) -> list[tuple[int, int]]:
+        """The first and last numbers of ranges that the broker has lost, and does not send."""
+        missing: list[tuple[int, int]] = []
+        for one in filter(None, headers.get("Tandem-Missing-Events", "").split(",")):
+            first, _, last = one.partition("-")
+            missing.append((int(first), int(last)))
+        if missing and self._options.fails_on_data_loss:
+            first_number, last_number = missing[0]
+            raise damaged(self._hub, partition, first_number, last_number)
+        return missing
 
     @contextlib.contextmanager
     def _request(self, path: str) -> Iterator[http.client.HTTPResponse]:

@@ -24,6 +24,7 @@ __all__ = [
     "advance",
     "apportion",
     "bounded_by",
+    "damaged",
     "expired",
     "ranges_between",
 ]
@@ -98,6 +99,14 @@ def expired(hub: str, partition: str, expected: int, oldest: int) -> DataLoss:
     return DataLoss(
         f"events {expected:,} to {oldest - 1:,} of partition {partition} of '{hub}' are gone: the oldest that is kept "
         f"is {oldest:,}. Raise the retention of the hub, or read more often; {_TOLERATE}"
+    )
+
+
+def damaged(hub: str, partition: str, first: int, last: int) -> DataLoss:
+    """The error about events that the broker has lost."""
+    return DataLoss(
+        f"events {first:,} to {last:,} of partition {partition} of '{hub}' are damaged on the broker's disk. Run "
+        f"`tandem check` there; {_TOLERATE}"
     )
 
 

@@ -15,6 +15,7 @@ from tandem.store.log.recovery import LogRecovery
 
 __all__ = [
     "LAST_DROPPED_HUB",
+    "RESERVED_EVENTS",
     "Entities",
     "HubRecord",
     "QueueRecord",
@@ -28,6 +29,9 @@ __all__ = [
 
 # The name of the setting that keeps `Recovered.last_dropped_hub`.
 LAST_DROPPED_HUB: Final = "last-dropped-hub"
+
+# The names of settings that say, by hub, up to where the numbers of events may have been given.
+RESERVED_EVENTS: Final = "reserved-events-"
 
 
 class QueueRecord(NamedTuple):

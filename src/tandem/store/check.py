@@ -25,7 +25,7 @@ from tandem.engine.message import ACTIVE, DEFERRED, SCHEDULED, SEQUENCE_BITS, SE
 from tandem.engine.queue import STREAMS_PER_QUEUE
 from tandem.engine.rule import Rule
 from tandem.errors import DecodeError, StoreError, TandemError
-from tandem.store.base import StreamRecord
+from tandem.store.base import LAST_DROPPED_HUB, RESERVED_EVENTS, StreamRecord
 from tandem.store.log.check import check_log
 from tandem.store.rows import ALL_COLUMNS, Row, message_of
 from tandem.store.schema import FORMAT_VERSION, format_of
@@ -82,6 +82,8 @@ class Report:
     hub_count: int = 0
     event_count: int = 0
     event_size_bytes: int = 0
+    # Segments of event hubs that an older version has written, without checksums of their events.
+    unsummed_segment_count: int = 0
     findings: list[str] = field(default_factory=list)
     # Findings beyond those that are listed.
     unlisted_finding_count: int = 0
@@ -120,7 +122,7 @@ def check(directory: Path, progress: Progress | None = None) -> Report:
             with connection:
                 check = _Check(connection, report, progress or _no_progress)
                 check.run()
-            _check_events(directory, check.hubs, report, progress)
+            _check_events(directory, check, report, progress)
         except apsw.CorruptError as error:
             report = Report()
             report.add(f"the database is damaged: {error}")
@@ -131,11 +133,19 @@ def check(directory: Path, progress: Progress | None = None) -> Report:
     return report
 
 
-def _check_events(directory: Path, hubs: dict[int, int], report: Report, progress: Progress | None) -> None:
-    found = check_log(directory / LOG_NAME, hubs, progress)
-    report.hub_count = len(hubs)
+def _check_events(directory: Path, check: _Check, report: Report, progress: Progress | None) -> None:
+    found = check_log(
+        directory / LOG_NAME,
+        check.hubs,
+        progress,
+        names=check.hub_names,
+        reserved=check.reserved_events,
+        last_dropped_hub=check.last_dropped_hub,
+    )
+    report.hub_count = len(check.hubs)
     report.event_count = found.event_count
     report.event_size_bytes = found.size_bytes
+    report.unsummed_segment_count = found.unsummed_segment_count
     for finding in found.findings:
         report.add(finding)
 
@@ -181,6 +191,9 @@ class _Check:
         self._tallies: dict[int, _Tally] = {}
         # Event hubs: how many partitions each has.
         self.hubs: dict[int, int] = {}
+        self.hub_names: dict[int, str] = {}
+        self.reserved_events: dict[int, list[int]] = {}
+        self.last_dropped_hub = 0
 
     def run(self) -> None:
         if not self._check_database():
@@ -246,6 +259,14 @@ class _Check:
                 self._report.add(f"the description of hub {number} cannot be used: {error}")
             else:
                 self.hubs[number] = description.partition_count
+                self.hub_names[number] = description.name
+        for name, value in self._rows(
+            "SELECT name, value FROM setting WHERE name = ? OR name GLOB ?", (LAST_DROPPED_HUB, f"{RESERVED_EVENTS}*")
+        ):
+            if name == LAST_DROPPED_HUB:
+                self.last_dropped_hub = int(value)
+            else:
+                self.reserved_events[int(name[len(RESERVED_EVENTS) :])] = msgspec.json.decode(value)
 
     # --- messages -------------------------------------------------------------------------------------------
 

@@ -42,6 +42,7 @@ from tandem.errors import StoreError, StoreFailed
 from tandem.store.ballast import BALLAST_BYTES, Ballast
 from tandem.store.base import (
     LAST_DROPPED_HUB,
+    RESERVED_EVENTS,
     Entities,
     HubRecord,
     QueueRecord,
@@ -196,6 +197,8 @@ class SqliteStore(WithLog):
         # Sweeping gives the space of messages that are gone back to the disk, though the disk is not full.
         self.gives_back_space = False
         self._batch: list[Effects] = []
+        # Numbers of events that are reserved by the transaction of the batch.
+        self._reserved_in_batch: dict[int, list[int]] = {}
         # What the moves of the batch write: their messages change while a commit runs.
         self._moves: dict[Move, Row] = {}
         self._log_pages = 0
@@ -225,7 +228,13 @@ class SqliteStore(WithLog):
             for number, fields, created_at_ms, updated_at_ms in self._execute("SELECT * FROM hub ORDER BY number")
         ]
         dropped: str | None = self._execute("SELECT value FROM setting WHERE name = ?", (LAST_DROPPED_HUB,)).get
-        log = self.log.recover({hub.number: cast("int", hub.fields["partition_count"]) for hub in hubs})
+        reserved = self._execute("SELECT name, value FROM setting WHERE name GLOB ?", (f"{RESERVED_EVENTS}*",))
+        log = self.log.recover(
+            {hub.number: cast("int", hub.fields["partition_count"]) for hub in hubs},
+            names={hub.number: cast("str", hub.fields["name"]) for hub in hubs},
+            reserved={int(name[len(RESERVED_EVENTS) :]): msgspec.json.decode(value) for name, value in reserved},
+            last_dropped_hub=int(dropped or 0),
+        )
         return Recovered(queues, streams, rules, last_body_number, hubs, int(dropped or 0), log)
 
     @_alone
@@ -424,6 +433,7 @@ class SqliteStore(WithLog):
         elif isinstance(change, DropQueue):
             self._drop_queue(change.number)
         elif isinstance(change, PutHub):
+            self.log.name_hub(change.number, cast("str", change.fields["name"]))
             execute(
                 "INSERT OR REPLACE INTO hub VALUES (?, ?, ?, ?)",
                 (
@@ -446,6 +456,7 @@ class SqliteStore(WithLog):
             "SET value = excluded.value WHERE CAST(excluded.value AS INTEGER) > CAST(value AS INTEGER)",
             (LAST_DROPPED_HUB, str(number)),
         )
+        self._execute("DELETE FROM setting WHERE name = ?", (f"{RESERVED_EVENTS}{number}",))
         self._dropped_hubs.add(number)
 
     def _modify(self, row: int, properties: dict[str, object]) -> None:
@@ -528,6 +539,7 @@ class SqliteStore(WithLog):
     def commit(self) -> None:
         if self.log.has_uncommitted:
             self._commit_events()
+            self._reserve_events()
         if not self._batch:
             return
         try:
@@ -547,6 +559,9 @@ class SqliteStore(WithLog):
             raise StoreFailed(f"the store could not be committed, nothing more is acknowledged: {error}") from error
         self._batch.clear()
         self._moves.clear()
+        if self._reserved_in_batch:
+            self.log.reserved(self._reserved_in_batch)
+            self._reserved_in_batch = {}
         if self._log_pages > self._checkpoint_at_pages and self._checkpoint_thread is None:
             # If this one fails for want of space, the next is worth a try when the log is as much longer.
             self._checkpoint_at_pages = self._log_pages + self._checkpoint_pages
@@ -559,6 +574,26 @@ class SqliteStore(WithLog):
         except JournalFull:
             self._ballast.give_up()
             self.log.commit()
+
+    def _reserve_events(self) -> None:
+        """Tell the tables, now and then, up to where the numbers of events may have been given."""
+        blocks = self.log.unreserved()
+        if not blocks:
+            return
+        effects = Effects()
+        effects.changes += [
+            PutSetting(f"{RESERVED_EVENTS}{hub}", msgspec.json.encode(numbers).decode())
+            for hub, numbers in blocks.items()
+        ]
+        try:
+            if not self._batch:
+                self._execute("BEGIN IMMEDIATE")
+            # Part of the batch, which is written again if the disk is full.
+            self._batch.append(effects)
+            self._write(effects)
+        except apsw.Error as error:
+            raise StoreFailed(f"the store could not be written: {error}") from error
+        self._reserved_in_batch = blocks
 
     def _commit_without_ballast(self) -> None:
         """The disk is full. Give up the ballast, and write the batch again into the space that it took."""

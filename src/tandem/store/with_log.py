@@ -9,6 +9,7 @@ from tandem.engine.hubs.event import Event
 from tandem.engine.queries import EventsQuery, EventTimeQuery, Query
 from tandem.errors import ArrowUnavailable
 from tandem.store.base import Trimmed
+from tandem.store.damage import Damage
 
 __all__ = ["WithLog"]
 
@@ -21,6 +22,9 @@ class Log(Protocol):
 
     @property
     def has_more_to_seal(self) -> bool: ...
+
+    @property
+    def damages(self) -> list[Damage]: ...
 
     def drop_hub(self, hub_number: int) -> None: ...
 
@@ -46,6 +50,11 @@ class WithLog:
         self._events = log
         # Deleted in the batch that is being written.
         self._dropped_hubs: set[int] = set()
+
+    @property
+    def event_damages(self) -> list[Damage]:
+        """What is damaged or missing in the log of events."""
+        return self._events.damages
 
     @property
     def has_uncommitted(self) -> bool:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tandem.errors import TandemError
+from tandem.store.log.damage_log import RecordsDamaged
 from tandem.store.log.files import Bytes, DiskFiles
 from tandem.store.log.job import SealJob, SealResult
 from tandem.store.log.seal import seal
@@ -181,6 +182,8 @@ class InlineSealer:
         try:
             seal(job, self._files)
             self.result = SealResult()
+        except RecordsDamaged as error:
+            self.result = SealResult(str(error), error.first_numbers)
         except TandemError as error:
             self.result = SealResult(str(error))
 

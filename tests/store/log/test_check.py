@@ -67,15 +67,17 @@ def test_a_byte_that_is_wrong_in_a_segment_is_found(home: Home, suffix: str) -> 
 def test_a_segment_that_cannot_be_read_is_told(home: Home) -> None:
     path = segments(home)[0]
     path.write_bytes(b"ARROW1 no more")
-    (finding,) = report(home).findings
-    assert "cannot be read" in finding
+    findings = report(home).findings
+    assert any("the checksum of the file is wrong" in finding for finding in findings)
+    assert any("partition 0, events 0 to 39: they are damaged" in finding for finding in findings)
 
 
 @pytest.mark.parametrize("suffix", [".arrow", ".amqp"])
 def test_a_file_that_is_missing_is_told(home: Home, suffix: str) -> None:
     segments(home)[0].with_suffix(suffix).unlink()
-    (finding,) = report(home).findings
-    assert ("and then from" if suffix == ".arrow" else ".amqp is missing") in finding
+    findings = report(home).findings
+    assert any("partition 0, events 0 to 39" in finding and "40 events" in finding for finding in findings)
+    assert any(f"{suffix} " in finding and "is missing" in finding for finding in findings)
 
 
 def test_damage_to_the_journal_is_told(home: Home) -> None:
@@ -84,13 +86,13 @@ def test_damage_to_the_journal_is_told(home: Home) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[:40] + b"\xff" + whole[41:])
     findings = report(home).findings
-    assert f"{path}: the record at {HEADER_BYTES} is damaged; run `tandem check`" in findings
+    assert any(f"journal/{path.name}: bytes {HEADER_BYTES} to" in finding for finding in findings)
 
 
 def test_what_a_crash_leaves_is_counted_and_no_fault(home: Home) -> None:
     folder = segments(home)[0].parent
-    (folder / "00000000000000000500-1-0-0-1.arrow.tmp").write_bytes(b"half")
-    (folder / "00000000000000000500-1-0-0-1.amqp").write_bytes(b"whole, and without its other half")
+    (folder / "00000000000000000080-5-0-0-1.arrow.tmp").write_bytes(b"half")
+    (folder / "00000000000000000080-5-0-0-1.amqp").write_bytes(b"whole, and without its other half")
     (home.directory / str(OTHER_HUB + 9) / "0").mkdir(parents=True)
     home.log.close()
     last = journal_path(home.directory / JOURNAL_NAME, journal_files(home.directory / JOURNAL_NAME)[-1])

@@ -1,4 +1,7 @@
-"""What a start makes of a journal that a crash tore, or that is damaged."""
+"""What a start makes of a journal that a crash tore, or that is damaged.
+
+A test that cuts a journal off as a power failure does has to take the marks back too, as a power failure may.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from tandem.store.log.event_log import JOURNAL_NAME
 from tandem.store.log.frames import HEADER_BYTES, PRODUCER, decode_producer, frame_head, locate_frame
 from tandem.store.log.journal import journal_files, journal_path
 from tandem.store.log.log_limits import LogLimits
+from tandem.store.log.marks import marks_path
 from tests.markers import mission
 from tests.store.log.drive import HUB, HUBS, Home, Writer, commit, numbers, read_all
 
@@ -33,6 +37,12 @@ def last_file(home: Home) -> Path:
     return journal_path(folder, journal_files(folder)[-1])
 
 
+def without_marks(home: Home) -> None:
+    """As after a power failure: the marks are not synced."""
+    home.log.close()
+    marks_path(home.directory).unlink(missing_ok=True)
+
+
 def started(home: Home) -> list[int]:
     """What a start finds in the first partition."""
     log = home.reopen()
@@ -48,12 +58,13 @@ def test_a_journal_that_is_cut_anywhere_in_its_last_records_has_all_before(home:
     home.log.close()
     path = last_file(home)
     whole = path.read_bytes()
-    ends = [HEADER_BYTES, *(found.frame.end for found in home.reopen()._journal.scan())]
+    ends = [HEADER_BYTES, *(found.frame.end for found in home.reopen()._journal.scan({}))]
     # The header, then the state of the log: the highest number, and where the three partitions stand.
     counts = [0, 0, 0, 0, 0, 3, 4, 8]
     assert len(ends) == len(counts)
     for size in range(ends[-3] - 30, len(whole) + 1):
         path.write_bytes(whole[:size])
+        without_marks(home)
         whole_frames = sum(end <= size for end in ends)
         assert started(home) == list(range(counts[whole_frames - 1])), size
 
@@ -65,6 +76,7 @@ def test_what_was_cut_off_is_written_anew(home: Home) -> None:
     home.log.close()
     path = last_file(home)
     path.write_bytes(path.read_bytes()[:-1])
+    without_marks(home)
     assert started(home) == [0, 1, 2]
     writer = Writer(home.log)
     writer.continue_at(HUB, 0, 3)
@@ -73,29 +85,39 @@ def test_what_was_cut_off_is_written_anew(home: Home) -> None:
 
 
 @mission("M10")
-def test_damage_to_what_was_acknowledged_is_told(home: Home) -> None:
-    """A byte that is wrong is not taken for the end of the journal if something was synced behind it."""
+@pytest.mark.parametrize("has_marks", [True, False])
+def test_damage_to_a_record_costs_that_record_only(home: Home, has_marks: bool) -> None:
+    """A byte that is wrong is not taken for the end of the journal if something says that it was on disk."""
     writer = Writer(home.log)
     for _ in range(3):
         writer.append(2)
     home.log.close()
     path = last_file(home)
     whole = path.read_bytes()
-    starts = [found.place.position for found in home.reopen()._journal.scan()]
-    for position in range(HEADER_BYTES, starts[-1]):
+    marks = marks_path(home.directory).read_bytes()
+    starts = [*(found.place.position for found in home.reopen()._journal.scan({})), len(whole)]
+    events = starts[-4:]
+    # Without marks, the record before the last may have been lost together with it, for all that the file says.
+    for position in range(HEADER_BYTES, events[-1] if has_marks else events[1]):
         damaged = bytearray(whole)
         damaged[position] ^= 0x10
         path.write_bytes(damaged)
-        if position >= starts[-2]:
-            # The record before the last may have been lost together with it, for all that the file says.
-            continue
-        with pytest.raises(StoreCorrupt, match=rf"{path.name}: the record at \d+ is damaged"):
-            started(home)
+        home.log.close()
+        marks_path(home.directory).write_bytes(marks)
+        if not has_marks:
+            without_marks(home)
+        hit = sum(start <= position for start in events) - 1
+        expected = [number for number in range(6) if number // 2 != hit]
+        assert started(home) == expected, position
+        assert home.log.damages[0].unit == f"file journal/{path.name}"
+        # Nothing was cut off or written over.
+        assert path.read_bytes() == damaged
     path.write_bytes(whole)
     assert started(home) == list(range(6))
 
 
-def test_damage_to_a_file_that_is_not_the_last_is_told(home: Home) -> None:
+@mission("M10")
+def test_damage_to_a_file_that_is_not_the_last_is_reported(home: Home) -> None:
     writer = Writer(home.log)
     for _ in range(40):
         writer.append(3)
@@ -104,22 +126,73 @@ def test_damage_to_a_file_that_is_not_the_last_is_told(home: Home) -> None:
     assert len(journal_files(folder)) > 2
     path = journal_path(folder, 2)
     whole = path.read_bytes()
-    for damaged in (whole[:-1], whole + b"\0", whole[:-20] + bytes(20), b"\0" + whole[1:]):
+    for damaged, lost in ((whole[:-1], 3), (whole + b"\0", 0), (whole[:-20] + bytes(20), 3), (b"\0" + whole[1:], 0)):
         path.write_bytes(damaged)
-        with pytest.raises(StoreCorrupt, match=path.name):
-            started(home)
+        found = started(home)
+        assert len(found) == 120 - lost
+        assert f"file journal/{path.name}" in [damage.unit for damage in home.log.damages]
     path.write_bytes(whole)
     assert started(home) == list(range(120))
 
 
-def test_a_file_of_the_journal_that_is_missing_is_told(home: Home) -> None:
+@mission("M10")
+def test_a_file_of_the_journal_that_is_missing_is_reported_by_its_events(home: Home) -> None:
     writer = Writer(home.log)
     for _ in range(40):
         writer.append(3)
     home.log.close()
     journal_path(home.directory / JOURNAL_NAME, 2).unlink()
-    with pytest.raises(StoreCorrupt, match="partition 0: events are there up to"):
-        started(home)
+    found = started(home)
+    lost = sorted(set(range(120)) - set(found))
+    assert lost
+    assert [damage.unit for damage in home.log.damages] == [f"hub {HUB} partition 0, events {lost[0]} to {lost[-1]}"]
+
+
+@mission("M10")
+def test_the_end_of_a_journal_that_is_missing_is_reported_and_its_numbers_are_not_given_again(home: Home) -> None:
+    writer = Writer(home.log)
+    for count in (3, 2, 4):
+        writer.append(count)
+    home.log.close()
+    path = last_file(home)
+    whole = path.read_bytes()
+    for size in range(len(whole)):
+        path.write_bytes(whole[:size])
+        marks = marks_path(home.directory).read_bytes()
+        found = started(home)
+        assert found in ([], [0, 1, 2], [0, 1, 2, 3, 4])
+        assert home.log.recover(HUBS).partitions[0].next_sequence_number == 9
+        units = [damage.unit for damage in home.log.damages]
+        assert f"hub {HUB} partition 0, events {len(found)} to 8" in units
+        home.log.close()
+        marks_path(home.directory).write_bytes(marks)
+
+
+@mission("M10")
+def test_what_comes_after_damage_goes_into_a_new_file(home: Home) -> None:
+    writer = Writer(home.log)
+    writer.append(2)
+    writer.append(2)
+    home.log.close()
+    path = last_file(home)
+    path.write_bytes(path.read_bytes()[:-5])
+    assert started(home) == [0, 1]
+    writer = Writer(home.log)
+    writer.continue_at(HUB, 0, 4)
+    writer.append(3)
+    assert last_file(home) != path
+    assert started(home) == [0, 1, 4, 5, 6]
+
+
+def test_a_header_that_is_damaged_is_made_up_for_by_the_marks(home: Home) -> None:
+    writer = Writer(home.log)
+    writer.append(2)
+    home.log.close()
+    path = last_file(home)
+    whole = path.read_bytes()
+    path.write_bytes(bytes(HEADER_BYTES) + whole[HEADER_BYTES:])
+    assert started(home) == [0, 1]
+    assert [damage.what for damage in home.log.damages] == ["the header is damaged"]
 
 
 def test_a_file_that_was_begun_and_not_written_is_no_damage(home: Home) -> None:

@@ -179,7 +179,8 @@ def test_a_start_gives_up_on_a_sealer_that_does_not_end(tmp_path: Path, monkeypa
     wait_for_sealer(tmp_path)
 
 
-def test_a_damaged_record_is_an_answer_and_not_the_end_of_the_sealer(
+@mission("M10")
+def test_a_damaged_record_is_reported_by_the_sealer_and_the_others_are_sealed(
     tmp_path: Path, log: EventLog, sealer: SealerProcess
 ) -> None:
     filled(log)
@@ -188,11 +189,16 @@ def test_a_damaged_record_is_an_answer_and_not_the_end_of_the_sealer(
     journal.write_bytes(whole[:-9] + bytes(9))
     wait_until_idle(log, sealer)
     process_id = sealer.process_id
+    assert [damage.unit for damage in log.damages] == [f"hub {HUB} partition 0, events 350 to 399"]
     assert sealed_counts(tmp_path) == []
-    journal.write_bytes(whole)
-    wait_until_idle(log, sealer, 1_000_000)
-    assert sealed_counts(tmp_path) == [400]
+    writer = Writer(log)
+    writer.continue_at(HUB, 0, 400)
+    for _ in range(8):
+        writer.append(50)
+    wait_until_idle(log, sealer, 1_000)
+    assert sealed_counts(tmp_path) == [350, 400]
     assert sealer.process_id == process_id
+    assert numbers(read_all(log, limit=1_000)) == [*range(350), *range(400, 800)]
 
 
 def test_pyarrow_is_loaded_for_old_events_only_and_nothing_else_with_it(tmp_path: Path) -> None:

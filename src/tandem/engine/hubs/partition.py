@@ -242,9 +242,13 @@ class Partition:
                 self.hub.namespace.hubs.pump_soon(self)
             return
         receiver.is_reading = True
+        behind = self.next_sequence_number
 
         def answer(events: list[Event]) -> None:
             receiver.is_reading = False
+            if not events:
+                # All that there was is lost, and reported by the store: go on with what came since.
+                receiver.next_sequence_number = max(receiver.next_sequence_number, behind)
             # Credit may have been taken back while the question was under way.
             given = events[: max(0, receiver.credit)]
             if receiver.is_open and given:

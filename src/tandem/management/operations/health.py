@@ -67,10 +67,20 @@ class ShownLastDiagnosis(Struct):
     path: str
 
 
+class ShownDamage(Struct):
+    """Stored data that is damaged or missing."""
+
+    # The smallest part that is affected, such as the numbers of events.
+    unit: str
+    what: str
+    # What cannot be read any more because of it; empty if that is nothing.
+    lost: str
+
+
 class ShownDiagnosis(Struct):
     """How the broker is. Facets are those of the process; the rest is that of the namespace."""
 
-    status: Literal["well", "overloaded"]
+    status: Literal["well", "overloaded", "damaged"]
     # What is wrong, as sentences.
     troubles: list[str]
     # Every address that the broker listens on, as `tandem serve` prints them.
@@ -82,6 +92,8 @@ class ShownDiagnosis(Struct):
     commit_count: int
     # What the store or the engine failed with.
     errors: list[str]
+    # Everything else is served.
+    damages: list[ShownDamage]
     # The heaviest first.
     loads: list[ShownLoad]
     # Entities that are refused with ServerBusy at present; `everything` stands for all.
@@ -117,10 +129,12 @@ class HealthHandlers:
         now_s = time.monotonic()
         host = reporter.describe_host(self._gate.hosted)
         name = host.pop("name")
+        troubles = [f"overloaded: {gauge.sentence(now_s)}" for gauge in overloaded]
+        troubles += [f"damaged: {one['unit']}: {one['what']}" for one in host["damages"]]
         return json_answer(
             {
-                "status": "overloaded" if overloaded else "well",
-                "troubles": [f"overloaded: {gauge.sentence(now_s)}" for gauge in overloaded],
+                "status": "overloaded" if overloaded else "damaged" if host["damages"] else "well",
+                "troubles": troubles,
                 "addresses": self._gate.addresses,
                 "is_supervised": monitor.settings.is_supervising,
                 "facets": reporter.describe_facets(),

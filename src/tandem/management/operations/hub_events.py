@@ -32,6 +32,7 @@ from tandem.management.operations.described import Operation, Parameter, describ
 from tandem.management.operations.hub_shapes import MAX_SHOWN_EVENTS, EventList
 from tandem.management.operations.reading import ask, query_choice, query_number
 from tandem.management.operations.rendering import shown_event
+from tandem.store.log.damage_log import EventsDamaged
 from tandem.store.log.snapshot import RangeSnapshot
 
 __all__ = ["ARROW_STREAM", "MAX_BULK_READS", "HubEventHandlers"]
@@ -120,12 +121,13 @@ class HubEventHandlers:
         if len(self._readers) >= MAX_BULK_READS:
             raise ServerBusy(f"{len(self._readers)} bulk reads are under way; at most {MAX_BULK_READS} may be.")
         wanted = _wanted(request, self._gate.hosted.namespace, _MAX_NUMBER, _MAX_NUMBER)
+        log = self._gate.hosted.store.log
+        end = log.end_of_bulk_read(wanted.hub.number, wanted.partition.partition_id, wanted.first, wanted.end)
+        wanted = wanted._replace(end=end)
         task = asyncio.current_task()
         assert task is not None
         # Nothing is awaited before the snapshot is in good hands: what it holds open would stay so.
-        snapshot = self._gate.hosted.store.log.snapshot(
-            wanted.hub.number, wanted.partition.partition_id, wanted.first, wanted.end
-        )
+        snapshot = log.snapshot(wanted.hub.number, wanted.partition.partition_id, wanted.first, wanted.end)
         self._readers.add(task)
         try:
             return await self._stream(request, wanted, snapshot)
@@ -136,7 +138,10 @@ class HubEventHandlers:
     # --- in bulk --------------------------------------------------------------------------------------------
 
     async def _stream(self, request: web.Request, wanted: _Range, snapshot: RangeSnapshot) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": ARROW_STREAM, **wanted.headers()})
+        headers = {"Content-Type": ARROW_STREAM, **wanted.headers()}
+        if snapshot.missing:
+            headers["Tandem-Missing-Events"] = ",".join([f"{first}-{end - 1}" for first, end in snapshot.missing])
+        response = web.StreamResponse(headers=headers)
         chunks = snapshot.stream(wanted.end - wanted.first)
         # The first one before the answer begins: an error is still an answer then.
         chunk = await self._next(chunks)
@@ -148,6 +153,11 @@ class HubEventHandlers:
                 chunk = await self._next(chunks)
         except ConnectionError:
             # The client has gone, and knows why.
+            return response
+        except EventsDamaged as error:
+            # Reported already. Who asks again learns from the headers which events are missing.
+            _break_off(request)
+            logger.warning("a bulk read of %s was broken off: %s", wanted.hub.name, error)
             return response
         except TimeoutError:
             _break_off(request)
@@ -215,7 +225,8 @@ class HubEventHandlers:
                 begin_sequence_number=partition.begin_sequence_number,
                 next_sequence_number=partition.next_sequence_number,
                 events=shown,
-                next_from=shown[-1].sequence_number + 1 if shown else found.first,
+                # What is left out is lost, and is not asked for again.
+                next_from=shown[-1].sequence_number + 1 if shown else found.end,
             )
         )
 

@@ -113,4 +113,5 @@ def _namespace_lines(namespace: Diagnosis) -> list[str]:
         f"  load by entity, messages a second: {loads}",
         f"  refused with ServerBusy: {namespace['refused_count']:,}; at present: {namespace['refused']}",
         *[f"  error: {error}" for error in namespace["errors"]],
+        *[f"  damaged: {one['unit']}: {one['what']}" for one in namespace["damages"]],
     ]

@@ -27,6 +27,9 @@ logger = logging.getLogger(__name__)
 # Entities and restarts that are shown.
 _MAX_SHOWN: Final = 20
 
+# Findings of damage that are shown. `tandem check` lists more.
+_MAX_DAMAGES: Final = 100
+
 # Seconds. How long writing a diagnosis may hold up the end of the process: the disk may be what is broken.
 _WRITING_LIMIT_S: Final = 2.0
 
@@ -124,6 +127,7 @@ class Reporter:
             "commit_in_progress_ms": None if in_progress_s is None else round(in_progress_s * 1_000),
             "commit_count": watch.count,
             "errors": list(watch.errors),
+            "damages": [one.to_dict() for one in host.store.event_damages[:_MAX_DAMAGES]],
             "loads": [{"entity": entity, "rate": round(rate, 2)} for entity, rate in heaviest],
             "refused": ["everything"] if refusals.is_everything_refused else sorted(refusals.refused_entities),
             "refused_count": refusals.refused_count,

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from tandem.engine.hubs.record import EventRecord
 from tandem.errors import StoreFailed
+from tandem.store.log.damage_log import EventsDamaged
 from tandem.store.log.frames import (
     EVENTS,
     HUB_DROPPED,
     POSITION,
     PRODUCER,
+    Position,
     encode_hub_dropped,
     encode_position,
     encode_producer,
@@ -27,10 +30,20 @@ __all__ = ["Batch"]
 class Batch:
     """Gathered on the event loop, written in another thread, and made known on the event loop again."""
 
-    def __init__(self, journal: Journal, table: PartitionTable, removal: Removal) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        table: PartitionTable,
+        removal: Removal,
+        on_lost: Callable[[PartitionLog, int, str], None],
+        on_dropped: Callable[[list[PartitionLog]], None],
+    ) -> None:
+        """`on_lost` hears of a record that proves to be damaged, `on_dropped` of partitions that are gone."""
         self._journal = journal
         self._table = table
         self._removal = removal
+        self._on_lost = on_lost
+        self._on_dropped = on_dropped
         # Records, and where they will lie; old ones that will lie in another place.
         self._appended: list[tuple[PartitionLog, EventRecord, Place]] = []
         self._carried: list[tuple[PartitionLog, int, Place]] = []
@@ -39,6 +52,13 @@ class Batch:
         self._released: list[int] = []
         self._doomed: list[Path] = []
         self._trimmed: list[PartitionLog] = []
+        # Partitions whose positions change.
+        self._moved: dict[PartitionLog, None] = {}
+
+    def take_positions(self) -> list[Position]:
+        """Where the partitions stand that have grown or begin later: what a commit has to mark, once."""
+        moved, self._moved = self._moved, {}
+        return [one.position._replace(next_sequence_number=one.next_appended) for one in moved]
 
     @property
     def is_empty(self) -> bool:
@@ -55,6 +75,7 @@ class Batch:
                 f"number {record.first_sequence_number}, the next is {partition.next_appended}"
             )
         partition.next_appended = record.next_sequence_number
+        self._moved[partition] = None
         place = self._journal.gather(EVENTS, encode_record(record), record.payload)
         self._appended.append((partition, record, place))
 
@@ -63,7 +84,11 @@ class Batch:
         self._begin()
         partition.is_carrying = True
         for record in partition.tail:
-            buffer, frame = self._journal.read(record.place)
+            try:
+                buffer, frame = self._journal.read(record.place)
+            except EventsDamaged as error:
+                self._on_lost(partition, record.first_sequence_number, error.what)
+                continue
             place = self._journal.gather(EVENTS, buffer[frame.body_at : frame.end])
             self._carried.append((partition, record.first_sequence_number, place))
 
@@ -72,6 +97,7 @@ class Batch:
         self._begin()
         self._journal.gather(POSITION, encode_position(partition.position))
         partition.is_trimming = True
+        self._moved[partition] = None
         self._trimmed.append(partition)
         self._released += released
         self._doomed += doomed
@@ -107,8 +133,10 @@ class Batch:
         for partition in self._trimmed:
             partition.is_trimming = False
         for hub_number in self._dropped_hubs:
-            for partition in self._table.drop(hub_number):
+            dropped = self._table.drop(hub_number)
+            for partition in dropped:
                 self._journal.release(partition.tail.file_numbers)
+            self._on_dropped(dropped)
             self._removal.add_hub(hub_number)
         self._appended = []
         self._carried = []

@@ -1,22 +1,27 @@
 """Reads a log from end to end and says what contradicts what. Nothing is written; the broker must be stopped.
 
 A record that a crash tore, files of a segment that was not finished and folders of hubs that were dropped are no
-faults: the next start removes them. They are counted.
+faults: the next start removes them. They are counted. So are segments of older versions, which have no checksums.
+
+What is found is what a start finds, and beyond that every segment is read: both say the same of the same damage.
 """
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tandem.errors import DecodeError, StoreCorrupt
+from tandem.errors import ArrowUnavailable, DecodeError, StoreCorrupt
+from tandem.store.log.damage_log import DamageLog, EventsDamaged
 from tandem.store.log.event_log import JOURNAL_NAME
-from tandem.store.log.frames import EVENTS, HEADER_BYTES, decode_record
-from tandem.store.log.journal import Found, journal_files, journal_path, scan_file
-from tandem.store.log.recovery import Contents, ScannedFolder, scan_folder
+from tandem.store.log.frames import EVENTS, decode_record
+from tandem.store.log.journal import DAMAGED_NAME, Found, scan_journal
+from tandem.store.log.marks import FoundMarks, marks_path, read_marks
+from tandem.store.log.open_segment import OpenSegment
+from tandem.store.log.partition_log import PartitionLog
+from tandem.store.log.recovery import Contents, ScannedFolder, is_leftover, scan_folder
 from tandem.store.log.segment import Segment, partition_folder
 
 __all__ = ["LogReport", "check_log"]
@@ -41,6 +46,10 @@ class LogReport:
     torn_bytes: int = 0
     # Files that the next start removes.
     leftover_count: int = 0
+    # Segments of older versions: only a part of them can be verified.
+    unsummed_segment_count: int = 0
+    # Damaged files that a broker has moved aside, and that nothing needs.
+    set_aside_count: int = 0
     findings: list[str] = field(default_factory=list)
 
     def add(self, finding: str) -> None:
@@ -48,10 +57,23 @@ class LogReport:
             self.findings.append(finding)
 
 
-def check_log(directory: Path, hubs: Mapping[int, int], progress: Progress | None = None) -> LogReport:
-    """Check the log of these hubs: numbers, and how many partitions each has."""
+def check_log(
+    directory: Path,
+    hubs: Mapping[int, int],
+    progress: Progress | None = None,
+    *,
+    names: Mapping[int, str] | None = None,
+    reserved: Mapping[int, Sequence[int]] | None = None,
+    last_dropped_hub: int | None = None,
+) -> LogReport:
+    """Check the log of these hubs: numbers, and how many partitions each has. The rest as for `EventLog.recover`."""
     report = LogReport()
-    _Check(directory, hubs, report, progress or _no_progress).run()
+    damages = DamageLog(is_quiet=True)
+    damages.names.update(names or {})
+    check = _Check(directory, hubs, report, progress or _no_progress, damages)
+    check.run(reserved or {}, last_dropped_hub)
+    for damage in damages.found:
+        report.add(damage.sentence)
     return report
 
 
@@ -62,55 +84,73 @@ def _no_progress(what: str, done: int, total: int) -> None:
 class _Check:
     """One run."""
 
-    def __init__(self, directory: Path, hubs: Mapping[int, int], report: LogReport, progress: Progress) -> None:
+    def __init__(
+        self, directory: Path, hubs: Mapping[int, int], report: LogReport, progress: Progress, damages: DamageLog
+    ) -> None:
         self._directory = directory
         self._hubs = hubs
         self._report = report
         self._progress = progress
+        self._damages = damages
+        self._expects_marks = False
 
-    def run(self) -> None:
+    def run(self, reserved: Mapping[int, Sequence[int]], last_dropped_hub: int | None) -> None:
         keys = [(hub_number, partition_id) for hub_number, count in self._hubs.items() for partition_id in range(count)]
         folders = {key: self._folder(partition_folder(self._directory, *key)) for key in keys}
-        contents = Contents(self._hubs, folders)
+        marks = read_marks(marks_path(self._directory))
+        contents = Contents(self._hubs, folders, marks.partitions, self._damages)
         try:
-            contents.add_journal(self._journal())
+            contents.add_journal(self._journal(marks))
         except StoreCorrupt as error:
             self._report.add(str(error))
+        is_lost = not contents.has_frames and not marks.partitions and bool(reserved)
+        if (is_lost or marks.partitions) and not self._directory.exists():
+            self._damages.add_file(self._directory, "the folder is missing")
+        self._marks(marks)
         for done, key in enumerate(keys):
             self._progress("partitions", done, len(keys))
-            self._partition(contents, *key)
+            of_hub = reserved.get(key[0], ()) if is_lost else ()
+            self._partition(contents.partition(*key, of_hub[key[1]] if key[1] < len(of_hub) else 0), folders[key])
+        self._other_folders(last_dropped_hub)
+
+    def _other_folders(self, last_dropped_hub: int | None) -> None:
         for path in self._directory.iterdir() if self._directory.exists() else ():
-            if path.name.isdecimal() and int(path.name) not in self._hubs:
-                self._report.leftover_count += 1
+            if path.name == DAMAGED_NAME:
+                self._report.set_aside_count = sum(1 for _ in path.iterdir())
+            elif path.name.isdecimal() and int(path.name) not in self._hubs:
+                if last_dropped_hub is None or int(path.name) <= last_dropped_hub:
+                    self._report.leftover_count += 1
+                else:
+                    self._damages.add(
+                        f"hub {path.name}", f"the folder {path.name} has events, and no table has the hub"
+                    )
+
+    def _marks(self, marks: FoundMarks) -> None:
+        path = marks_path(self._directory)
+        for fault in marks.faults:
+            self._damages.add_file(path, fault)
+        if not marks.is_there and self._expects_marks:
+            self._damages.add_file(path, "the file is missing")
 
     # --- the journal ----------------------------------------------------------------------------------------
 
-    def _journal(self) -> Iterator[Found]:
-        """Every frame that is whole, and what is wrong with the others."""
-        folder = self._directory / JOURNAL_NAME
-        numbers = journal_files(folder)
-        for done, number in enumerate(numbers):
-            self._progress("journal", done, len(numbers))
-            path = journal_path(folder, number)
-            size_bytes = path.stat().st_size
-            is_last = number == numbers[-1]
-            if is_last and size_bytes <= HEADER_BYTES:
-                self._report.torn_bytes += size_bytes
+    def _journal(self, marks: FoundMarks) -> Iterator[Found]:
+        """Every frame that is whole. What is wrong with the others is reported on the way."""
+        scans = list(scan_journal(self._directory / JOURNAL_NAME, marks.journal, self._damages))
+        for done, scan in enumerate(scans):
+            self._progress("journal", done, len(scans))
+            self._expects_marks = self._expects_marks or scan.has_marks
+            if scan.is_torn_header:
+                self._report.torn_bytes += scan.size_bytes
                 continue
-            try:
-                end = yield from self._judged(path, number, is_last)
-                self._report.torn_bytes += size_bytes - end
-            except StoreCorrupt as error:
-                self._report.add(str(error))
-
-    def _judged(self, path: Path, number: int, is_last: bool) -> Generator[Found, None, int]:
-        end = HEADER_BYTES
-        for found in scan_file(path, number, is_last):
-            if found.frame.kind == EVENTS:
-                self._record(path, found)
-            end = found.frame.end
-            yield found
-        return end
+            if scan.salt is None:
+                continue
+            for found in scan.frames():
+                if found.frame.kind == EVENTS:
+                    self._record(scan.path, found)
+                yield found
+            if not scan.is_damaged:
+                self._report.torn_bytes += scan.size_bytes - scan.end
 
     def _record(self, path: Path, found: Found) -> None:
         """Whether a record holds as many events as it says."""
@@ -136,46 +176,71 @@ class _Check:
             self._report.add(f"{path} is not a file of this log")
         return scanned
 
-    def _partition(self, contents: Contents, hub_number: int, partition_id: int) -> None:
-        try:
-            partition = contents.partition(hub_number, partition_id)
-        except StoreCorrupt as error:
-            self._report.add(str(error))
-            return
+    def _partition(self, partition: PartitionLog, found: ScannedFolder) -> None:
+        for segment, path in found.orphans:
+            if is_leftover(segment, partition):
+                self._report.leftover_count += 1
+            else:
+                self._damages.add_file(path, "the .arrow file of the segment is missing")
         self._report.event_count += partition.next_sequence_number - partition.begin_sequence_number
         self._report.size_bytes += partition.size_bytes
-        folder = partition_folder(self._directory, hub_number, partition_id)
+        folder = partition_folder(self._directory, partition.hub_number, partition.partition_id)
         for segment in partition.segments:
             self._report.segment_count += 1
-            for fault in _faults(segment, folder, partition_id):
-                self._report.add(f"{segment.arrow_path(folder)}: {fault}")
+            self._segment(partition, segment, folder, is_half=segment.stem in found.halves)
+
+    def _segment(self, partition: PartitionLog, segment: Segment, folder: Path, is_half: bool) -> None:
+        path = segment.arrow_path(folder)
+        key = (partition.hub_number, partition.partition_id)
+        first = max(segment.first_sequence_number, partition.begin_sequence_number)
+        try:
+            opened = OpenSegment(segment, folder, self._damages)
+        except EventsDamaged as error:
+            self._damages.add_events(*key, first, segment.next_sequence_number, error.what)
+            return
+        except ArrowUnavailable as error:
+            self._report.add(f"{path}: it was not looked into: {error}")
+            return
+        if not opened.has_sums and not segment.sums_path(folder).exists():
+            self._report.unsummed_segment_count += 1
+        faulty = opened.faulty_files()
+        for suffix in faulty:
+            if suffix != ".amqp" or not is_half:
+                self._damages.add_file(path.with_suffix(suffix), "the checksum of the file is wrong")
+        # Whatever the files are, every event is compared with its own checksum.
+        lost = [] if is_half else opened.lost()
+        for lost_first, lost_end in [*lost, *(opened.lost_columns() if faulty else [])]:
+            if lost_end > first:
+                what = f"they are damaged in {segment.stem}"
+                self._damages.add_events(*key, max(first, lost_first), lost_end, what)
+        if not faulty and not lost:
+            for fault in _contradictions(opened, partition.partition_id):
+                self._report.add(f"{path}: {fault}")
 
 
-def _faults(segment: Segment, folder: Path, partition_id: int) -> Iterator[str]:
-    """What is wrong with a segment. Its columns are made again from what readers over AMQP get, and compared."""
-    from tandem.arrow import load_arrow
+def _contradictions(opened: OpenSegment, partition_id: int) -> Iterator[str]:
+    """What the files of a segment say differently. Its columns are made again from what readers over AMQP get."""
     from tandem.engine.hubs.rows import Rows
     from tandem.event_columns import public_batch
-    from tandem.store.log.open_segment import OpenSegment
-    from tandem.store.log.seal import ARROW_CRC_KEY
+    from tandem.store.log.survey import batch_of
 
-    pa = load_arrow()
+    segment = opened.segment
+    last_at_ms = segment.first_at_ms
     try:
-        opened = OpenSegment(segment, folder)
-        metadata = pa.ipc.open_file(str(segment.amqp_path(folder))).metadata or {}
-        if metadata.get(ARROW_CRC_KEY) != str(zlib.crc32(segment.arrow_path(folder).read_bytes())).encode():
-            yield "its CRC is not the one that its .amqp file has"
-        number = segment.first_sequence_number
-        for batch in opened.batches(number, segment.next_sequence_number):
+        for start, row_count, message, _ in opened.batches(segment.first_sequence_number, segment.next_sequence_number):
+            assert message is not None
+            events = opened.read(start, row_count, 1 << 62).events
+            rows = Rows(start)
+            rows.fill(events, 0, row_count, 1 << 62)
+            batch = batch_of(message)
             batch.validate(full=True)
-            rows = Rows(number)
-            rows.fill(opened.read(number, batch.num_rows, 1 << 62), 0, batch.num_rows, 1 << 62)
             if not batch.equals(public_batch(rows, partition_id)):
-                yield f"its columns from {number} on do not say what its .amqp file says"
-            number += batch.num_rows
-        first = opened.read(segment.first_sequence_number, 1, 0)[0]
-        last = opened.read(segment.next_sequence_number - 1, 1, 0)[0]
-        if (first.enqueued_at_ms, last.enqueued_at_ms) != (segment.first_at_ms, segment.last_at_ms):
-            yield f"its times are {first.enqueued_at_ms} to {last.enqueued_at_ms}, its name says otherwise"
-    except (StoreCorrupt, DecodeError, pa.ArrowException, OSError) as error:
-        yield str(error)
+                yield f"its columns from {start} on do not say what its .amqp file says"
+            if start == segment.first_sequence_number and events[0].enqueued_at_ms != segment.first_at_ms:
+                yield f"it begins at {events[0].enqueued_at_ms}, its name says otherwise"
+            last_at_ms = events[-1].enqueued_at_ms
+        if last_at_ms != segment.last_at_ms:
+            yield f"it ends at {last_at_ms}, its name says otherwise"
+    except Exception as error:
+        # Whatever pyarrow makes of columns that contradict each other.
+        yield f"it cannot be read: {error}"

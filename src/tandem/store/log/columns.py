@@ -36,9 +36,12 @@ END_OF_STREAM: Final = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 def rows_of(records: Iterable[list[Event]], limits: LogLimits) -> Iterator[Rows]:
-    """Consecutive events, those of one record after those of another, in portions of the size of a record batch."""
+    """Events of one record after those of another, in portions of the size of a record batch, which have no gaps."""
     rows: Rows | None = None
     for events in records:
+        if rows is not None and events and events[0].sequence_number != rows.first_sequence_number + len(rows):
+            yield rows
+            rows = None
         at = 0
         while at < len(events):
             if rows is None:
@@ -52,7 +55,7 @@ def rows_of(records: Iterable[list[Event]], limits: LogLimits) -> Iterator[Rows]
 
 
 def batches_of(records: Iterable[list[Event]], partition_id: int, limits: LogLimits) -> Iterator[Any]:
-    """Consecutive events as batches of the public columns."""
+    """Events as batches of the public columns."""
     for rows in rows_of(records, limits):
         yield public_batch(rows, partition_id)
 

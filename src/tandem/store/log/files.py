@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
-__all__ = ["Bytes", "DiskFiles", "Files"]
+__all__ = ["Bytes", "DiskFiles", "Files", "is_unreadable"]
 
 Bytes: TypeAlias = bytes | bytearray | memoryview | mmap.mmap
 
 # Pieces of one call of writev: IOV_MAX of Linux.
 _MAX_PIECES: Final = 1_024
+
+# A file, or a part of it, that cannot be read. Whatever else goes wrong is a problem of this process.
+_UNREADABLE: Final = (errno.ENOENT, errno.EIO, errno.EISDIR, errno.ENOTDIR)
+
+
+def is_unreadable(error: OSError) -> bool:
+    """Whether an error says that what was to be read is not there, or that the disk cannot read it."""
+    return error.errno in _UNREADABLE
 
 
 class Files(Protocol):

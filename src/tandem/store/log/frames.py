@@ -16,7 +16,8 @@ tells a write that was torn by a crash, behind which nothing was ever acknowledg
 random, and where the CRC of every frame in the file begins: so nothing that a sender puts into an event, and nothing
 that a deleted file left on the disk, is ever taken for a frame.
 
-Older files have PRODUCER frames without the last transfer. Of an EVENTS frame it follows from count and payload.
+Older files have PRODUCER frames without the last transfer. Of an EVENTS frame it follows from count and payload. Files
+of format 1 are the same, and were written by versions that kept no marks: see `marks`.
 
 To change the format, raise FORMAT_VERSION and read the old one for as long as it can be met.
 """
@@ -32,6 +33,7 @@ from tandem.store.log.files import Bytes
 
 __all__ = [
     "EVENTS",
+    "FORMAT_VERSION",
     "HEADER_BYTES",
     "HUB_DROPPED",
     "MARKER",
@@ -54,9 +56,11 @@ __all__ = [
     "frame_head",
     "locate_frame",
     "salt_of",
+    "version_of",
 ]
 
-FORMAT_VERSION: Final = 1
+FORMAT_VERSION: Final = 2
+_READABLE_VERSIONS: Final = (1, 2)
 
 EVENTS: Final = 1
 POSITION: Final = 2
@@ -119,8 +123,8 @@ class Position(NamedTuple):
     last_enqueued_at_ms: int
 
 
-def encode_header(number: int, salt: int) -> bytes:
-    start = _HEADER.pack(_MAGIC, FORMAT_VERSION, number, salt)
+def encode_header(number: int, salt: int, version: int = FORMAT_VERSION) -> bytes:
+    start = _HEADER.pack(_MAGIC, version, number, salt)
     return start + zlib.crc32(start).to_bytes(4, "little")
 
 
@@ -128,8 +132,15 @@ def salt_of(header: bytes, number: int) -> int | None:
     """What the header of the file with this number says, or None if it is not that."""
     if len(header) < HEADER_BYTES:
         return None
-    salt: int = _HEADER.unpack_from(header)[3]
-    return salt if header == encode_header(number, salt) else None
+    _, version, _, salt = _HEADER.unpack_from(header)
+    is_sound = version in _READABLE_VERSIONS and header == encode_header(number, salt, version)
+    return int(salt) if is_sound else None
+
+
+def version_of(header: bytes) -> int:
+    """The format of a file whose header is sound."""
+    version: int = _HEADER.unpack_from(header)[1]
+    return version
 
 
 def frame_head(salt: int, kind: int, synced: int, fixed: bytes, payload: bytes = b"") -> bytes:

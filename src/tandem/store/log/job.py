@@ -22,6 +22,9 @@ class SealJob(msgspec.Struct, frozen=True):
     last_at_ms: int
     size_bytes: int
     record_count: int
+    # Of the files of the journal, by their numbers: their headers may be damaged.
+    salts: dict[int, int]
+    first_numbers: bytes
     file_numbers: bytes
     positions: bytes
     lengths: bytes
@@ -34,6 +37,10 @@ class SealJob(msgspec.Struct, frozen=True):
 
 
 class SealResult(msgspec.Struct, frozen=True):
-    """What came of a job: a segment, or the reason why there is none."""
+    """What came of a job: a segment, or the reason why there is none.
+
+    `damaged` are the first sequence numbers of records that the journal does not hold any more.
+    """
 
     error: str | None = None
+    damaged: list[int] = []

@@ -36,3 +36,7 @@ class LogLimits:
     producers: int = 65_536
     # Files that are deleted at once, so that the event loop does not stand still.
     deletions_at_once: int = 32
+    # Milliseconds between two segments that are read to verify them, and between the beginnings of two rounds. With
+    # segments of 32 MiB that is 3 MB a second.
+    scrub_interval_ms: int = 10_000
+    scrub_round_ms: int = 86_400_000

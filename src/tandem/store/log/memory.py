@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from tandem.engine.hubs.event import Event
 from tandem.engine.hubs.record import EventRecord, ProducerMark
 from tandem.errors import StoreFailed
+from tandem.store.damage import Damage
 from tandem.store.log.log_limits import LogLimits
 from tandem.store.log.recovery import LogRecovery, PartitionRecord, ProducerRecord
 from tandem.store.log.snapshot import RangeSnapshot, events_within
@@ -76,7 +76,14 @@ class MemoryLog:
         self._dropped_hubs: list[int] = []
         self._written_drops: list[int] = []
 
-    def recover(self, hubs: Mapping[int, int]) -> LogRecovery:
+    def recover(
+        self,
+        hubs: Mapping[int, int],
+        *,
+        names: Mapping[int, str] | None = None,
+        reserved: Mapping[int, Sequence[int]] | None = None,
+        last_dropped_hub: int | None = None,
+    ) -> LogRecovery:
         self.revert()
         for hub_number in {hub_number for hub_number, _ in self._partitions} - set(hubs):
             self._drop(hub_number)
@@ -117,8 +124,19 @@ class MemoryLog:
             partition.next_appended = record.next_sequence_number
             self._gathered.append(record)
 
+    def name_hub(self, hub_number: int, name: str) -> None:
+        """There is nothing to report of it."""
+
     def drop_hub(self, hub_number: int) -> None:
         self._dropped_hubs.append(hub_number)
+
+    def unreserved(self) -> dict[int, list[int]]:
+        """Nothing is lost here."""
+        return {}
+
+    @property
+    def damages(self) -> list[Damage]:
+        return []
 
     @property
     def has_uncommitted(self) -> bool:
@@ -199,18 +217,21 @@ class MemoryLog:
         first = max(from_, partition.begin_sequence_number)
         records = partition.records[partition.from_number(first) :]
 
-        def batches(first: int, end: int) -> Iterator[Any]:
+        def messages(first: int, end: int) -> Iterator[bytes]:
             from tandem.store.log.columns import batches_of
 
-            return batches_of((events_within(record, first, end) for record in records), partition_id, self._limits)
+            found = (events_within(record, first, end) for record in records)
+            for batch in batches_of(found, partition_id, self._limits):
+                yield batch.serialize().to_pybytes()
 
         return RangeSnapshot(
             first,
             min(to, partition.next_sequence_number),
             partition.begin_sequence_number,
             partition.next_sequence_number,
-            batches,
+            messages,
             records.clear,
+            [],
         )
 
     def size_bytes(self, hub_number: int, partition_id: int) -> int:

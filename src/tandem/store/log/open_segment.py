@@ -1,149 +1,263 @@
-"""A segment that is being read: both files mapped into memory, so that only what is asked for comes from the disk."""
+"""A segment that is being read: events one by one for readers over AMQP, record batches for readers of columns.
+
+Nothing is handed out that was not verified in the form in which it is handed out: an event by its own checksum, a
+record batch by that of its bytes. Of a damaged batch every event whose checksum holds is handed out all the same.
+"""
 
 from __future__ import annotations
 
+import zlib
+from array import array
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final, NamedTuple
 
-from tandem.amqp.sections import NO_ENTRIES, Entries
-from tandem.arrow import load_arrow
 from tandem.engine.hubs.event import Event
-from tandem.errors import StoreCorrupt
+from tandem.store.log.damage_log import DamageLog, EventsDamaged
+from tandem.store.log.number_ranges import NumberRanges
+from tandem.store.log.row_columns import OpenFile, RowColumns, opened
 from tandem.store.log.segment import Segment
+from tandem.store.log.sums import BatchIndex, Piece, SegmentIndex, decode_sums, event_checksum
 
-__all__ = ["OpenSegment", "OpenSegments"]
+__all__ = ["Batch", "OpenSegment", "OpenSegments", "Portion"]
 
-pa: Final = load_arrow()
+# No limit on bytes.
+_NO_LIMIT: Final = 1 << 62
+
+_CHUNK_BYTES: Final = 1 << 20
+
+
+class Portion(NamedTuple):
+    """Events that were read, the number behind the last row, and which of the rows are damaged."""
+
+    events: list[Event]
+    next_sequence_number: int
+    lost: list[tuple[int, int]]
+
+
+class Batch(NamedTuple):
+    """Rows of one record batch: its bytes as they lie on disk, or the events that are left of it."""
+
+    first_sequence_number: int
+    row_count: int
+    message: bytes | None
+    portion: Portion | None
 
 
 class OpenSegment:
-    """The rows of one segment, by the numbers of the events."""
+    """The rows of one segment, by the numbers of the events. EventsDamaged if nothing of it can be read."""
 
-    def __init__(self, segment: Segment, folder: Path) -> None:
-        self._segment = segment
-        self._path = segment.arrow_path(folder)
-        self._batches = _mapped(self._path)
+    def __init__(self, segment: Segment, folder: Path, damages: DamageLog) -> None:
+        self.segment = segment
+        self._damages = damages
+        self._arrow_path = segment.arrow_path(folder)
         self._amqp_path = segment.amqp_path(folder)
-        # Readers of columns do without them.
-        self._amqp_batches: list[Any] = []
+        self._sums_path = segment.sums_path(folder)
+        self.index = self._load()
         # The number of the first event of each batch, and of the first behind all.
         self._starts: list[int] = [segment.first_sequence_number]
-        for batch in self._batches:
-            self._starts.append(self._starts[-1] + batch.num_rows)
+        for batch in self.index.batches:
+            self._starts.append(self._starts[-1] + batch.row_count)
         if self._starts[-1] != segment.next_sequence_number:
-            raise StoreCorrupt(f"{self._path}: it ends at {self._starts[-1]}, its name says otherwise")
+            raise EventsDamaged(f"{self._arrow_path.name} ends at {self._starts[-1]}, its name says otherwise")
+        # Of batches whose events did not all hold: whether both their pieces do.
+        self._sound_batches: dict[int, bool] = {}
 
-    def amqp_batch(self, index: int) -> Any:
-        """The columns for readers over AMQP, with the same rows as the batch of this index."""
-        if not self._amqp_batches:
-            batches = _mapped(self._amqp_path)
-            if [batch.num_rows for batch in batches] != [batch.num_rows for batch in self._batches]:
-                raise StoreCorrupt(f"{self._amqp_path}: its rows are not those of {self._path.name}")
-            self._amqp_batches = batches
-        return self._amqp_batches[index]
+    def _load(self) -> SegmentIndex:
+        content = _content(self._sums_path)
+        index = None if content is None else decode_sums(content)
+        if index is not None:
+            return index
+        from tandem.store.log.survey import surveyed_unsummed
 
-    def batches(self, first: int, end: int) -> Iterator[Any]:
-        """The public columns of a range, batch by batch, without a copy."""
-        for index, start in enumerate(self._starts[:-1]):
-            low = max(0, first - start)
-            high = min(self._starts[index + 1], end) - start
-            if low < high:
-                yield self._batches[index].slice(low, high - low)
+        arrow, amqp = _content(self._arrow_path), _content(self._amqp_path)
+        if arrow is None or amqp is None:
+            raise EventsDamaged(f"a file of {self.segment.stem} is missing")
+        index, has_sums = surveyed_unsummed(arrow, amqp)
+        if content is not None:
+            self._damages.add_file(self._sums_path, "the checksums are damaged, the events are not")
+        elif has_sums:
+            self._damages.add_file(self._sums_path, "the file of checksums is missing, the events are there")
+        return index
 
-    def read(self, first: int, limit: int, limit_bytes: int) -> list[Event]:
-        """Events from this one on, of one batch: at least one, and no more than the limits allow."""
-        index = bisect_right(self._starts, first) - 1
-        low = first - self._starts[index]
-        batch = self._batches[index]
-        beside = self.amqp_batch(index)
-        high = min(batch.num_rows, low + limit)
-        # What a range of rows takes is a difference of offsets: no row has to be looked at.
-        beside_columns = [column for column in beside.columns if column.type == pa.binary()]
-        offsets = [memoryview(column.buffers()[1]).cast("i") for column in (batch.column(0), *beside_columns)]
-        before = sum(column[low] for column in offsets)
-        allowed = bisect_right(
-            range(low + 1, high + 1), limit_bytes, key=lambda row: sum(column[row] for column in offsets) - before
-        )
-        return _events(batch, beside, low, max(1, allowed), first)
+    @property
+    def has_sums(self) -> bool:
+        return self.index.events_at is not None
+
+    # --- single events --------------------------------------------------------------------------------------
+
+    def read(self, first: int, limit: int, limit_bytes: int) -> Portion:
+        """Events from this one on, of one batch: no more than the limits allow, but one in any case."""
+        at = bisect_right(self._starts, first) - 1
+        low = first - self._starts[at]
+        return self._read(at, low, min(self.index.batches[at].row_count, low + limit), limit_bytes)
+
+    def _read(self, at: int, low: int, high: int, limit_bytes: int) -> Portion:
+        batch = self.index.batches[at]
+        first = self._starts[at] + low
+        with opened(self._arrow_path) as arrow, opened(self._amqp_path) as amqp:
+            columns = RowColumns(arrow, amqp, batch.buffers, low, high)
+            count = columns.count_within(limit_bytes)
+            events = columns.events(count, first)
+        lost = NumberRanges()
+        if not self._are_right(at, first, events):
+            for number, event in enumerate(events, first):
+                if event is None:
+                    lost.add(number, number + 1)
+        return Portion([event for event in events if event is not None], first + count, list(lost))
+
+    def _are_right(self, at: int, first: int, events: list[Event | None]) -> bool:
+        """Compare events with their checksums. Those that are wrong become None; False if there are any."""
+        expected = self._checksums(first, len(events))
+        if expected is None:
+            return None not in events
+        wrong = [
+            row
+            for row, (event, checksum) in enumerate(zip(events, expected, strict=True))
+            if event is None or event_checksum(event) != checksum
+        ]
+        if not wrong:
+            return True
+        if self._holds(at) and None not in events:
+            self._damages.add_file(self._sums_path, "checksums of events are damaged, the events are not")
+            return True
+        for row in wrong:
+            events[row] = None
+        return False
+
+    def _checksums(self, first: int, count: int) -> array[int] | None:
+        events_at = self.index.events_at
+        if events_at is None:
+            return None
+        with opened(self._sums_path) as sums:
+            found = sums.read(events_at + 4 * (first - self.segment.first_sequence_number), 4 * count)
+        return array("I", found.ljust(4 * count, b"\0"))
+
+    def _holds(self, at: int) -> bool:
+        """Whether both pieces of a batch are as they were written."""
+        found = self._sound_batches.get(at)
+        if found is None:
+            batch = self.index.batches[at]
+            found = self._piece(self._arrow_path, batch.arrow) is not None
+            found = self._piece(self._amqp_path, batch.amqp) is not None and found
+            self._sound_batches[at] = found
+            if not found:
+                self._tell(at, "has a wrong checksum")
+        return found
+
+    def _tell(self, at: int, what: str) -> None:
+        numbers = f"the record batch of events {self._starts[at]} to {self._starts[at + 1] - 1}"
+        self._damages.add_file(self._arrow_path.with_suffix(""), f"{numbers} {what}")
+
+    def _piece(self, path: Path, piece: Piece) -> bytes | None:
+        """The bytes of a piece, or None if they are not those that were written."""
+        with opened(path) as file:
+            found = file.read(piece.at, piece.length)
+        return found if len(found) == piece.length and zlib.crc32(found) == piece.crc else None
 
     def find_time(self, at_ms: int) -> int:
-        """The first event of this time or later. One is."""
-        for index in range(len(self._starts) - 1):
-            times = _times_us(self._batches[index])
-            count = self._starts[index + 1] - self._starts[index]
-            row: int = bisect_left(times, 1_000 * at_ms, 0, count)
-            if row < count:
-                return self._starts[index] + row
-        return self._segment.next_sequence_number
+        """The first event of this time or later, or the number behind the last."""
+        for at, batch in enumerate(self.index.batches):
+            row = self._row_from_time(at, batch, at_ms)
+            if row < batch.row_count:
+                return self._starts[at] + row
+        return self.segment.next_sequence_number
+
+    def _row_from_time(self, at: int, batch: BatchIndex, at_ms: int) -> int:
+        with opened(self._arrow_path) as arrow:
+            times = RowColumns(arrow, OpenFile(None), batch.buffers, 0, batch.row_count).times_us()
+        row: int = bisect_left(times, 1_000 * at_ms)
+        # Times never fall. So the row is right if it and the one before are, whatever the others say.
+        low, high = max(0, row - 1), min(batch.row_count, row + 1)
+        near = self._read(at, low, high, _NO_LIMIT)
+        start = self._starts[at]
+        are_right = [(one.enqueued_at_ms >= at_ms) is (one.sequence_number >= start + row) for one in near.events]
+        if (all(are_right) and not near.lost) or self._piece(self._arrow_path, batch.arrow) is not None:
+            return row
+        events = self._read(at, 0, batch.row_count, _NO_LIMIT).events
+        found: int = bisect_left(events, at_ms, key=lambda event: event.enqueued_at_ms)
+        return events[found].sequence_number - start if found < len(events) else batch.row_count
+
+    # --- columns --------------------------------------------------------------------------------------------
+
+    def batches(self, first: int, end: int) -> Iterator[Batch]:
+        """The batches with events of a range. A batch that is not wanted whole has its bytes all the same."""
+        for at, batch in enumerate(self.index.batches):
+            start = self._starts[at]
+            if start >= end or start + batch.row_count <= first:
+                continue
+            message = self._piece(self._arrow_path, batch.arrow)
+            if message is not None:
+                yield Batch(start, batch.row_count, message, None)
+                continue
+            self._tell(at, "has a wrong checksum")
+            low, high = max(0, first - start), min(batch.row_count, end - start)
+            yield Batch(start, batch.row_count, None, self._read(at, low, high, _NO_LIMIT))
+
+    # --- everything -----------------------------------------------------------------------------------------
+
+    def faulty_files(self) -> list[str]:
+        """Read all files from end to end. The names of those that are not as they were written."""
+        index = self.index
+        pieces = [(self._arrow_path, index.arrow), (self._amqp_path, index.amqp)]
+        return [path.suffix for path, piece in pieces if not _is_whole(path, piece)]
+
+    def lost(self) -> list[tuple[int, int]]:
+        """Read all events. Those that readers over AMQP lose."""
+        lost = NumberRanges()
+        for at, batch in enumerate(self.index.batches):
+            for first, end in self._read(at, 0, batch.row_count, _NO_LIMIT).lost:
+                lost.add(first, end)
+        return list(lost)
+
+    def lost_columns(self) -> list[tuple[int, int]]:
+        """Read all record batches. The events that readers of columns lose: they lose none of a batch that is whole."""
+        found = self.batches(self.segment.first_sequence_number, self.segment.next_sequence_number)
+        return [lost for batch in found if batch.portion is not None for lost in batch.portion.lost]
 
 
-def _mapped(path: Path) -> list[Any]:
-    """The record batches of a file, none of which is read yet."""
-    try:
-        file = pa.ipc.open_file(pa.memory_map(str(path)))
-        return [file.get_batch(index) for index in range(file.num_record_batches)]
-    except (pa.ArrowException, OSError) as error:
-        raise StoreCorrupt(f"{path} cannot be read: {error}; run `tandem check`") from error
+def _content(path: Path) -> bytes | None:
+    """A whole file, or None if it cannot be read."""
+    with opened(path) as file:
+        pieces: list[bytes] = []
+        at = 0
+        while piece := file.read(at, _CHUNK_BYTES):
+            pieces.append(piece)
+            at += len(piece)
+    return b"".join(pieces) if pieces else None
 
 
-def _times_us(batch: Any) -> memoryview:
-    """When the events were enqueued, in microseconds. Not by a cast, as `columns` explains."""
-    return memoryview(batch.column(4).buffers()[1]).cast("q")
-
-
-def _events(batch: Any, beside: Any, low: int, count: int, first: int) -> list[Event]:
-    bodies, publishers, keys = (batch.column(at).slice(low, count) for at in (0, 5, 6))
-    times_us = _times_us(batch)[low : low + count]
-    columns = [column.slice(low, count).to_pylist() for column in beside.columns]
-    if len(columns) == 4:
-        # Written by a version that did not keep delivery annotations.
-        columns += [[b""] * count, [0] * count]
-    events: list[Event] = []
-    rows = zip(bodies.to_pylist(), times_us, publishers.to_pylist(), keys.to_pylist(), *columns, strict=True)
-    for number, (body, time_us, publisher, key, own, own_count, head, footer, delivery, delivery_count) in enumerate(
-        rows, first
-    ):
-        bare = head if footer is None else head + body + footer
-        events.append(
-            Event(
-                number,
-                time_us // 1_000,
-                key,
-                publisher,
-                _entries(own, own_count),
-                bare,
-                _entries(delivery, delivery_count),
-            )
-        )
-    return events
-
-
-def _entries(encoded: bytes, count: int) -> Entries:
-    return Entries(encoded, count) if count else NO_ENTRIES
+def _is_whole(path: Path, piece: Piece) -> bool:
+    crc = at = 0
+    with opened(path) as file:
+        while chunk := file.read(at, _CHUNK_BYTES):
+            crc = zlib.crc32(chunk, crc)
+            at += len(chunk)
+    return (at, crc) == (piece.length, piece.crc)
 
 
 class OpenSegments:
-    """Those that were read last."""
+    """Those that were read last: their indexes, and no descriptors."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, damages: DamageLog) -> None:
         self._limit = limit
+        self._damages = damages
         self._open: OrderedDict[Path, OpenSegment] = OrderedDict()
 
     def get(self, segment: Segment, folder: Path) -> OpenSegment:
         path = segment.arrow_path(folder)
         found = self._open.pop(path, None)
         if found is None:
-            found = OpenSegment(segment, folder)
+            found = OpenSegment(segment, folder, self._damages)
             if len(self._open) >= self._limit:
                 self._open.popitem(last=False)
         self._open[path] = found
         return found
 
     def forget(self, path: Path) -> None:
-        """It is to be deleted: a file that is mapped keeps its space on the disk."""
+        """It is to be deleted."""
         self._open.pop(path, None)
 
     def forget_below(self, folder: Path) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 
 from tandem.engine.hubs.record import EventRecord
 from tandem.store.log.frames import NEVER_MS, Position
 from tandem.store.log.journal import Place
+from tandem.store.log.number_ranges import NumberRanges
 from tandem.store.log.segment import Segment
 from tandem.store.log.tail import Tail
 
@@ -23,6 +24,9 @@ class PartitionLog:
         "is_sealing",
         "is_trimming",
         "last_enqueued_at_ms",
+        "lost_records",
+        "missing",
+        "missing_columns",
         "next_appended",
         "next_sequence_number",
         "partition_id",
@@ -50,6 +54,16 @@ class PartitionLog:
         self.is_trimming = False
         # The number behind those that were appended and perhaps not committed.
         self.next_appended = 0
+        # Numbers of events that are gone or damaged: for readers over AMQP, and for readers of columns.
+        self.missing = NumberRanges()
+        self.missing_columns = NumberRanges()
+        # First numbers of records of the tail that are damaged. They go when nobody works on the tail.
+        self.lost_records: set[int] = set()
+
+    def lose(self, first: int, end: int) -> None:
+        """Events are gone, for all readers."""
+        self.missing.add(first, end)
+        self.missing_columns.add(first, end)
 
     def append(self, record: EventRecord, place: Place) -> None:
         """A record is on disk."""
@@ -74,7 +88,8 @@ class PartitionLog:
         segments = self.segments
         if not segments or sequence_number >= segments[-1].next_sequence_number:
             return None
-        return segments[bisect_right(segments, sequence_number, key=_first) - 1]
+        found = segments[bisect_right(segments, sequence_number, key=_first) - 1]
+        return found if found.first_sequence_number <= sequence_number < found.next_sequence_number else None
 
     def segments_within(self, first: int, end: int) -> list[Segment]:
         """Those that hold at least one event of a range."""
@@ -89,7 +104,8 @@ class PartitionLog:
 
     def take_segment(self, segment: Segment, record_count: int) -> list[int]:
         """The first records of the tail are a segment now. The files of the journal that each lay in."""
-        self.segments.append(segment)
+        # Behind all others, unless one is missing and the journal still had its events.
+        insort(self.segments, segment, key=_first)
         return self.tail.drop_front(record_count)
 
     # --- retention ------------------------------------------------------------------------------------------
@@ -108,9 +124,14 @@ class PartitionLog:
 
     def expired_records(self, before_ms: int | None, above_bytes: int | None) -> int:
         """How many of the first records of the tail are, once no segment is left before them."""
-        if self.segments or self.is_sealing:
+        if self.is_sealing:
             return 0
-        count = 0 if before_ms is None else self.tail.index_from_time(before_ms)
+        # Those that stand in for a segment which is missing, and lie before one that has gone.
+        count = self.tail.count_before(self.begin_sequence_number)
+        if self.segments:
+            return count
+        if before_ms is not None:
+            count = max(count, self.tail.index_from_time(before_ms))
         if above_bytes is not None and self.tail.size_bytes > above_bytes:
             # The youngest stays: a record is never too large by itself.
             excess = self.tail.index_within(self.tail.size_bytes - above_bytes, self.tail.event_count)
@@ -122,7 +143,7 @@ class PartitionLog:
         del self.segments[:count]
         self.size_bytes -= sum(segment.size_bytes for segment in dropped)
         if dropped:
-            self.begin_sequence_number = max(self.begin_sequence_number, dropped[-1].next_sequence_number)
+            self._begin_at(max(self.begin_sequence_number, dropped[-1].next_sequence_number))
         return dropped
 
     def drop_records(self, count: int) -> list[int]:
@@ -130,10 +151,27 @@ class PartitionLog:
         if not count:
             return []
         last = self.tail[count - 1]
-        self.begin_sequence_number = last.first_sequence_number + last.event_count
+        self._begin_at(max(self.begin_sequence_number, last.first_sequence_number + last.event_count))
         self.size_bytes -= self.tail.size_bytes
         files = self.tail.drop_front(count)
         self.size_bytes += self.tail.size_bytes
+        return files
+
+    def _begin_at(self, number: int) -> None:
+        self.begin_sequence_number = number
+        self.missing.drop_below(number)
+        self.missing_columns.drop_below(number)
+
+    # --- damage ---------------------------------------------------------------------------------------------
+
+    def drop_lost_records(self) -> list[int]:
+        """Forget the records that are damaged. The files of the journal that each lay in."""
+        if self.is_sealing or self.is_carrying:
+            return []
+        self.size_bytes -= self.tail.size_bytes
+        files = self.tail.drop(self.lost_records)
+        self.size_bytes += self.tail.size_bytes
+        self.lost_records = set()
         return files
 
 

@@ -21,6 +21,8 @@ class PartitionTable:
         self.producers: dict[tuple[int, int, int], ProducerMark] = {}
         # Those whose tail is long, in the order in which that happened.
         self.long: dict[PartitionLog, None] = {}
+        # Those with records that have proved to be damaged.
+        self.damaged: dict[PartitionLog, None] = {}
         self.last_hub_number = 0
 
     def __iter__(self) -> Iterator[PartitionLog]:
@@ -64,6 +66,7 @@ class PartitionTable:
         for partition in dropped:
             del self._partitions[hub_number, partition.partition_id]
             self.long.pop(partition, None)
+            self.damaged.pop(partition, None)
         for key in [key for key in self.producers if key[0] == hub_number]:
             del self.producers[key]
         self.last_hub_number = max(self.last_hub_number, hub_number)

@@ -20,6 +20,7 @@ from typing import IO, Final
 import msgspec
 
 from tandem.errors import TandemError
+from tandem.store.log.damage_log import RecordsDamaged
 from tandem.store.log.files import DiskFiles
 from tandem.store.log.job import SealJob, SealResult
 
@@ -67,6 +68,8 @@ def _sealed(job: SealJob) -> SealResult:
         from tandem.store.log.seal import seal
 
         seal(job, DiskFiles())
+    except RecordsDamaged as error:
+        return SealResult(str(error), error.first_numbers)
     except (TandemError, OSError, ImportError, ValueError) as error:
         # pyarrow's own errors are ValueErrors and OSErrors.
         return SealResult(f"{type(error).__name__}: {error}")

@@ -1,10 +1,12 @@
-"""What is old: events of one partition in two files, and what their common name says of them.
+"""What is old: events of one partition in three files, and what their common name says of them.
 
     <first sequence number>-<count>-<first time>-<last time>-<bytes>.arrow    the columns that Spark reads
     <the same>.amqp                                                           what only readers over AMQP need
+    <the same>.sums                                                           the checksums of both, by `sums`
 
 So a start has to list folders and to open nothing. Times are when the first and the last event were enqueued, in
 milliseconds; bytes are those of the payloads as they were sent. A segment exists when its .arrow file does.
+Older segments have no .sums file.
 """
 
 from __future__ import annotations
@@ -13,10 +15,19 @@ import re
 from pathlib import Path
 from typing import Final
 
-__all__ = ["AMQP_SUFFIX", "ARROW_SUFFIX", "TEMPORARY_SUFFIX", "Segment", "partition_folder", "segment_of"]
+__all__ = [
+    "AMQP_SUFFIX",
+    "ARROW_SUFFIX",
+    "SUMS_SUFFIX",
+    "TEMPORARY_SUFFIX",
+    "Segment",
+    "partition_folder",
+    "segment_of",
+]
 
 ARROW_SUFFIX: Final = ".arrow"
 AMQP_SUFFIX: Final = ".amqp"
+SUMS_SUFFIX: Final = ".sums"
 # While it is being written.
 TEMPORARY_SUFFIX: Final = ".tmp"
 
@@ -51,6 +62,13 @@ class Segment:
 
     def amqp_path(self, folder: Path) -> Path:
         return folder / (self.stem + AMQP_SUFFIX)
+
+    def sums_path(self, folder: Path) -> Path:
+        return folder / (self.stem + SUMS_SUFFIX)
+
+    def paths(self, folder: Path) -> tuple[Path, Path, Path]:
+        """All its files. The one that makes it a segment is the first."""
+        return self.arrow_path(folder), self.amqp_path(folder), self.sums_path(folder)
 
 
 def segment_of(stem: str) -> Segment | None:

@@ -2,25 +2,30 @@
 
 A snapshot is taken on the event loop, which costs a look into the index, and streamed in another thread. The files it
 needs stay until it is closed, whatever retention does meanwhile.
+
+Record batches are verified before they are passed on. A stream leaves out the events that were known to be missing
+when it was taken. It fails with EventsDamaged when it meets more of them: who asks again learns of them beforehand.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from tandem.engine.hubs.event import Event
 from tandem.engine.hubs.record import EventRecord
+from tandem.store.log.damage_log import DamageLog, EventsDamaged
 from tandem.store.log.journal import Place
 from tandem.store.log.log_limits import LogLimits
+from tandem.store.log.number_ranges import NumberRanges
 from tandem.store.log.segment import Segment
 from tandem.store.log.tail import TailRecord
 
-__all__ = ["RangeSnapshot", "StoredRange", "events_within"]
+__all__ = ["Messages", "RangeSnapshot", "StoredRange", "events_within"]
 
-# The record batches of the public columns from one number on, up to another.
-Batches = Callable[[int, int], Iterator[Any]]
+# The record batches of the public columns from one number on, up to another, as messages of Arrow.
+Messages = Callable[[int, int], Iterator[bytes]]
 
 
 class RangeSnapshot:
@@ -32,14 +37,17 @@ class RangeSnapshot:
         end_sequence_number: int,
         begin_sequence_number: int,
         next_sequence_number: int,
-        batches: Batches,
+        messages: Messages,
         release: Callable[[], None],
+        missing: list[tuple[int, int]],
     ) -> None:
         self.first_sequence_number = first_sequence_number
         self.end_sequence_number = max(first_sequence_number, end_sequence_number)
         self.begin_sequence_number = begin_sequence_number
         self.next_sequence_number = next_sequence_number
-        self._batches = batches
+        # Ranges within the snapshot of which there are no events any more.
+        self.missing = missing
+        self._messages = messages
         self._release: Callable[[], None] | None = release
 
     def stream(self, max_events: int | None = None) -> Iterator[bytes]:
@@ -58,8 +66,7 @@ class RangeSnapshot:
         }
         yield with_metadata(PUBLIC_SCHEMA, metadata).serialize().to_pybytes()
         if first < end:
-            for batch in self._batches(first, end):
-                yield batch.serialize().to_pybytes()
+            yield from self._messages(first, end)
         yield END_OF_STREAM
 
     def close(self) -> None:
@@ -69,8 +76,16 @@ class RangeSnapshot:
             release()
 
 
+class _Source(NamedTuple):
+    """Where some events of a snapshot lie."""
+
+    first_sequence_number: int
+    segment: Segment | None
+    records: list[TailRecord]
+
+
 class StoredRange:
-    """Where the events of a snapshot lie: in segments first, in the journal then."""
+    """Where the events of a snapshot lie: in segments, and in the journal. `on_lost` hears of damaged events."""
 
     def __init__(
         self,
@@ -80,28 +95,112 @@ class StoredRange:
         records: list[TailRecord],
         read_record: Callable[[Place], EventRecord],
         limits: LogLimits,
+        missing: list[tuple[int, int]],
+        damages: DamageLog,
+        on_lost: Callable[[int, int, str], None],
     ) -> None:
         self._partition_id = partition_id
         self._folder = folder
-        self._segments = segments
-        self._records = records
+        self._sources = _in_order(segments, records)
         self._read_record = read_record
         self._limits = limits
+        self._missing = NumberRanges()
+        for first, end in missing:
+            self._missing.add(first, end)
+        self._damages = damages
+        self._on_lost = on_lost
 
-    def batches(self, first: int, end: int) -> Iterator[Any]:
-        from tandem.store.log.columns import batches_of
+    def messages(self, first: int, end: int) -> Iterator[bytes]:
+        for source in self._sources:
+            if source.first_sequence_number >= end:
+                return
+            if source.segment is None:
+                yield from self._converted(self._young_events(source.records, first, end))
+            else:
+                yield from self._sealed(source.segment, first, end)
+
+    # --- segments -------------------------------------------------------------------------------------------
+
+    def _sealed(self, segment: Segment, first: int, end: int) -> Iterator[bytes]:
         from tandem.store.log.open_segment import OpenSegment
+        from tandem.store.log.survey import batch_of
 
-        for segment in self._segments:
-            if segment.first_sequence_number < end:
-                yield from OpenSegment(segment, self._folder).batches(first, end)
-        yield from batches_of(self._young_events(first, end), self._partition_id, self._limits)
+        wanted_first = max(first, segment.first_sequence_number)
+        wanted_end = min(end, segment.next_sequence_number)
+        if self._missing.next_outside(wanted_first) >= wanted_end:
+            return
+        try:
+            opened = OpenSegment(segment, self._folder, self._damages)
+        except EventsDamaged as error:
+            self._lose([(wanted_first, wanted_end)], error.what)
+            return
+        for start, row_count, message, portion in opened.batches(first, end):
+            if portion is not None:
+                self._lose(portion.lost, f"they are damaged in {segment.stem}")
+                yield from self._converted(_runs(portion.events))
+                continue
+            assert message is not None
+            low, high = max(0, first - start), min(row_count, end - start)
+            if high - low == row_count:
+                yield message
+            else:
+                yield batch_of(message).slice(low, high - low).serialize().to_pybytes()
 
-    def _young_events(self, first: int, end: int) -> Iterator[list[Event]]:
+    def _lose(self, lost: list[tuple[int, int]], what: str) -> None:
+        """Fail, unless all of them are known already."""
+        news = [(first, end) for first, end in lost if self._missing.next_outside(first) < end]
+        for first, end in news:
+            self._on_lost(first, end, what)
+        if news:
+            raise EventsDamaged(f"events {news[0][0]} to {news[-1][1] - 1} cannot be read: {what}")
+
+    # --- the journal ----------------------------------------------------------------------------------------
+
+    def _young_events(self, records: list[TailRecord], first: int, end: int) -> Iterator[list[Event]]:
         """By record."""
-        for record in self._records:
-            if record.first_sequence_number < end:
-                yield events_within(self._read_record(record.place), first, end)
+        for record in records:
+            behind = record.first_sequence_number + record.event_count
+            if (
+                record.first_sequence_number >= end
+                or self._missing.next_outside(record.first_sequence_number) >= behind
+            ):
+                continue
+            try:
+                found = self._read_record(record.place)
+            except EventsDamaged as error:
+                self._lose([(record.first_sequence_number, behind)], error.what)
+                continue
+            yield events_within(found, first, end)
+
+    def _converted(self, records: Iterator[list[Event]]) -> Iterator[bytes]:
+        from tandem.store.log.columns import batches_of
+
+        for batch in batches_of(records, self._partition_id, self._limits):
+            yield batch.serialize().to_pybytes()
+
+
+def _in_order(segments: list[Segment], records: list[TailRecord]) -> list[_Source]:
+    """Segments and the records between and behind them."""
+    places: list[tuple[int, Segment | TailRecord]] = [(one.first_sequence_number, one) for one in segments]
+    places += [(one.first_sequence_number, one) for one in records]
+    sources: list[_Source] = []
+    for first, one in sorted(places, key=lambda place: place[0]):
+        if isinstance(one, Segment):
+            sources.append(_Source(first, one, []))
+        elif sources and sources[-1].segment is None:
+            sources[-1].records.append(one)
+        else:
+            sources.append(_Source(first, None, [one]))
+    return sources
+
+
+def _runs(events: list[Event]) -> Iterator[list[Event]]:
+    """Events without gaps between them."""
+    start = 0
+    for at in range(1, len(events) + 1):
+        if at == len(events) or events[at].sequence_number != events[at - 1].sequence_number + 1:
+            yield events[start:at]
+            start = at
 
 
 def events_within(record: EventRecord, first: int, end: int) -> list[Event]:

@@ -23,7 +23,7 @@ class TailRecord(NamedTuple):
 
 
 class Tail:
-    """Records in the order of their numbers, without gaps."""
+    """Records in the order of their numbers, without gaps but for those that are lost."""
 
     __slots__ = ("_counts", "_file_numbers", "_firsts", "_lengths", "_positions", "_sizes", "_times", "size_bytes")
 
@@ -91,6 +91,19 @@ class Tail:
         """The record that holds this event, which is in the tail."""
         return bisect_right(self._firsts, sequence_number) - 1
 
+    def count_before(self, number: int) -> int:
+        """How many records end before an event, or with the one before it."""
+        count = bisect_left(self._firsts, number)
+        return count - 1 if count and self._firsts[count - 1] + self._counts[count - 1] > number else count
+
+    def holds(self, first: int, end: int) -> bool:
+        """Whether all events of a range are here."""
+        at = bisect_right(self._firsts, first) - 1
+        while at >= 0 and at < len(self._firsts) and self._firsts[at] <= first < end:
+            first = max(first, self._firsts[at] + self._counts[at])
+            at += 1
+        return first >= end
+
     def within(self, first: int, end: int) -> list[TailRecord]:
         """The records that hold at least one event of a range."""
         start = max(0, self.index_of(first))
@@ -111,9 +124,15 @@ class Tail:
             index += 1
         return index
 
-    def places(self, start: int, end: int) -> tuple[bytes, bytes, bytes]:
-        """File numbers, positions and lengths of some records, as they lie in memory."""
+    def index_of_gap(self, count: int) -> int:
+        """How many of the first `count` records follow each other without a gap."""
+        firsts, counts = self._firsts, self._counts
+        return next((at for at in range(1, count) if firsts[at - 1] + counts[at - 1] != firsts[at]), count)
+
+    def places(self, start: int, end: int) -> tuple[bytes, bytes, bytes, bytes]:
+        """First numbers, file numbers, positions and lengths of some records, as they lie in memory."""
         return (
+            self._firsts[start:end].tobytes(),
             self._file_numbers[start:end].tobytes(),
             self._positions[start:end].tobytes(),
             self._lengths[start:end].tobytes(),
@@ -134,7 +153,23 @@ class Tail:
         """Forget the first records. The numbers of the files they lay in, one for each."""
         files = self._file_numbers[:count].tolist()
         self.size_bytes -= self.size_of_first(count)
-        for column in (
+        for column in self._columns:
+            del column[:count]
+        return files
+
+    def drop(self, first_numbers: set[int]) -> list[int]:
+        """Forget single records. The numbers of the files they lay in, one for each."""
+        files: list[int] = []
+        for at in [at for at, first in enumerate(self._firsts) if first in first_numbers][::-1]:
+            files.append(self._file_numbers[at])
+            self.size_bytes -= self._sizes[at]
+            for column in self._columns:
+                del column[at]
+        return files
+
+    @property
+    def _columns(self) -> tuple[array[int], ...]:
+        return (
             self._firsts,
             self._counts,
             self._times,
@@ -142,6 +177,4 @@ class Tail:
             self._file_numbers,
             self._positions,
             self._lengths,
-        ):
-            del column[:count]
-        return files
+        )

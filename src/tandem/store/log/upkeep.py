@@ -49,6 +49,8 @@ class Upkeep:
         pins: Pins,
         limits: LogLimits,
         forget_segment: Callable[[Path], None],
+        lose_record: Callable[[PartitionLog, int, str], None],
+        forget_marks: Callable[[list[int]], None],
     ) -> None:
         self._directory = directory
         self._journal = journal
@@ -59,6 +61,8 @@ class Upkeep:
         self._pins = pins
         self._limits = limits
         self._forget_segment = forget_segment
+        self._lose_record = lose_record
+        self._forget_marks = forget_marks
         self._job: SealJob | None = None
         self._sealed_partition: PartitionLog | None = None
         self._seal_failures = 0
@@ -76,6 +80,7 @@ class Upkeep:
         """Hub, partition and new begin of those that begin later now."""
         moved: list[tuple[int, int, int]] = []
         self._take_result(now_ms)
+        self._drop_lost_records()
         if self._surveyed_at_ms is None or not 0 <= now_ms - self._surveyed_at_ms < _SURVEY_INTERVAL_MS:
             self._surveyed_at_ms = now_ms
             moved = self._retain(now_ms, retention)
@@ -108,9 +113,10 @@ class Upkeep:
 
     def _job_of(self, partition: PartitionLog) -> SealJob:
         tail = partition.tail
-        record_count = tail.index_within(self._limits.segment_bytes, self._limits.segment_events)
+        # A segment has no gaps.
+        record_count = tail.index_of_gap(tail.index_within(self._limits.segment_bytes, self._limits.segment_events))
         first, last = tail[0], tail[record_count - 1]
-        file_numbers, positions, lengths = tail.places(0, record_count)
+        first_numbers, file_numbers, positions, lengths = tail.places(0, record_count)
         return SealJob(
             str(self._directory),
             str(self._journal.folder),
@@ -122,6 +128,8 @@ class Upkeep:
             last.enqueued_at_ms,
             tail.size_of_first(record_count),
             record_count,
+            self._journal.salts,
+            first_numbers,
             file_numbers,
             positions,
             lengths,
@@ -140,6 +148,10 @@ class Upkeep:
         partition.is_sealing = False
         if self._table.find(job.hub_number, job.partition_id) is not partition:
             # Dropped meanwhile, and its files with it.
+            return
+        if result.damaged:
+            for number in result.damaged:
+                self._lose_record(partition, number, "the record in the journal is damaged")
             return
         if result.error is not None and not self._is_there(job):
             self._note_failure(result.error, now_ms)
@@ -173,6 +185,14 @@ class Upkeep:
                 error,
             )
 
+    def _drop_lost_records(self) -> None:
+        """Forget damaged records, so that what lies before and behind them can be sealed."""
+        for partition in [partition for partition in self._table.damaged if partition.lost_records]:
+            self._journal.release(partition.drop_lost_records())
+            self._table.judge(partition)
+            if not partition.lost_records:
+                self._table.damaged.pop(partition, None)
+
     # --- retention ------------------------------------------------------------------------------------------
 
     def _retain(self, now_ms: int, retention: Retention) -> list[tuple[int, int, int]]:
@@ -185,7 +205,7 @@ class Upkeep:
             if not dropped and not released:
                 continue
             folder = partition_folder(self._directory, partition.hub_number, partition.partition_id)
-            doomed = [path for segment in dropped for path in (segment.arrow_path(folder), segment.amqp_path(folder))]
+            doomed = [path for segment in dropped for path in segment.paths(folder)]
             for path in doomed:
                 self._forget_segment(path)
             self._batch.trim(partition, released, doomed)
@@ -220,5 +240,7 @@ class Upkeep:
         files = self._journal.files
         for file in files.values():
             if not file.live_count and file.number != max(files) and file.path not in self._pins:
+                # First: a mark must not speak of a file that is gone.
+                self._forget_marks([file.number])
                 self._journal.delete(file)
                 return
