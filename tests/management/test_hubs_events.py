@@ -167,6 +167,7 @@ class Endless:
     def __init__(self) -> None:
         self.is_closed = asyncio.Event()
         self._loop = asyncio.get_running_loop()
+        self.missing: list[tuple[int, int]] = []
 
     def stream(self, max_events: int | None = None) -> Iterator[bytes]:
         while True:
