@@ -58,7 +58,12 @@ class Batch:
     def take_positions(self) -> list[Position]:
         """Where the partitions stand that have grown or begin later: what a commit has to mark, once."""
         moved, self._moved = self._moved, {}
-        return [one.position._replace(next_sequence_number=one.next_appended) for one in moved]
+        return [
+            Position(
+                one.hub_number, one.partition_id, one.begin_sequence_number, one.next_appended, one.last_enqueued_at_ms
+            )
+            for one in moved
+        ]
 
     @property
     def is_empty(self) -> bool:

@@ -46,7 +46,7 @@ from tandem.store.log.removal import Removal
 from tandem.store.log.reservations import Reservations
 from tandem.store.log.scrub import Scrub
 from tandem.store.log.sealing import Sealer, SealerProcess, wait_for_sealer
-from tandem.store.log.segment import Segment, partition_folder
+from tandem.store.log.segment import Segment, Verified, partition_folder
 from tandem.store.log.snapshot import RangeSnapshot, StoredRange, events_within
 from tandem.store.log.upkeep import Retention, Upkeep
 
@@ -107,6 +107,7 @@ class EventLog:
         self._open_segments: OpenSegments | None = None
         self._kept_records: OrderedDict[Place, EventRecord] = OrderedDict()
         # Events that other threads found to be damaged: partition, range, and whether only readers over AMQP lose them.
+        self._verified: Verified = {}
         self._found_lost: deque[tuple[PartitionLog, int, int, str, bool]] = deque()
 
     # --- a start --------------------------------------------------------------------------------------------
@@ -223,6 +224,8 @@ class EventLog:
         self._batch.drop_hub(hub_number)
         if self._open_segments is not None:
             self._open_segments.forget_below(self._directory / str(hub_number))
+        for path in [path for path in list(self._verified) if self._directory / str(hub_number) in path.parents]:
+            self._verified.pop(path, None)
 
     @property
     def has_uncommitted(self) -> bool:
@@ -353,6 +356,7 @@ class EventLog:
     def _forget_segment(self, path: Path) -> None:
         if self._open_segments is not None:
             self._open_segments.forget(path)
+        self._verified.pop(path, None)
 
     def _record(self, place: Place) -> EventRecord:
         record = self._kept_records.pop(place, None)
@@ -408,6 +412,7 @@ class EventLog:
             self._limits,
             missing,
             self._damages,
+            self._verified,
             lambda first, end, what: self._note_lost(partition, first, end, what, True),
         )
         return RangeSnapshot(

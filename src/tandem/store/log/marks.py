@@ -36,9 +36,11 @@ _FREE: Final = 0x46
 _JOURNAL: Final = 0x4A
 _PARTITION: Final = 0x50
 
-_HEADER_FIELDS: Final = struct.Struct("<8sH")
-_JOURNAL_FIELDS: Final = struct.Struct("<QIQ")
-_PARTITION_FIELDS: Final = struct.Struct("<QHQQq")
+# A slot up to its CRC.
+_HEADER_SLOT_START: Final = struct.Struct("<B8sH49x")
+_FREE_SLOT_START: Final = struct.Struct("<B59x")
+_JOURNAL_SLOT_START: Final = struct.Struct("<BQIQ39x")
+_PARTITION_SLOT_START: Final = struct.Struct("<BQHQQq25x")
 
 # Slots that are added at once: a block of the file system.
 _GROWTH: Final = 64
@@ -73,13 +75,12 @@ def marks_path(directory: Path) -> Path:
     return directory.with_name(directory.name + ".marks")
 
 
-def _slot(kind: int, fields: bytes = b"") -> bytes:
-    start = (bytes([kind]) + fields).ljust(SLOT_BYTES - 4, b"\0")
+def _slot(start: bytes) -> bytes:
     return start + zlib.crc32(start).to_bytes(4, "little")
 
 
-_FREE_SLOT: Final = _slot(_FREE)
-_HEADER_SLOT: Final = _slot(_HEADER, _HEADER_FIELDS.pack(_MAGIC, FORMAT_VERSION))
+_FREE_SLOT: Final = _slot(_FREE_SLOT_START.pack(_FREE))
+_HEADER_SLOT: Final = _slot(_HEADER_SLOT_START.pack(_HEADER, _MAGIC, FORMAT_VERSION))
 
 
 def read_marks(path: Path) -> FoundMarks:
@@ -96,14 +97,14 @@ def read_marks(path: Path) -> FoundMarks:
     damaged = 0
     for at in range(SLOT_BYTES, len(content) - SLOT_BYTES + 1, SLOT_BYTES):
         slot = content[at : at + SLOT_BYTES]
-        kind, fields = slot[0], slot[1:]
+        kind = slot[0]
         if zlib.crc32(slot[:-4]).to_bytes(4, "little") != slot[-4:] or kind not in (_FREE, _JOURNAL, _PARTITION):
             damaged += 1
         elif kind == _JOURNAL:
-            mark = JournalMark(*_JOURNAL_FIELDS.unpack_from(fields))
+            mark = JournalMark(*_JOURNAL_SLOT_START.unpack_from(slot)[1:])
             found.journal[mark.number] = mark
         elif kind == _PARTITION:
-            position = Position(*_PARTITION_FIELDS.unpack_from(fields))
+            position = Position(*_PARTITION_SLOT_START.unpack_from(slot)[1:])
             found.partitions[position.hub_number, position.partition_id] = position
     if damaged:
         faults.append(f"{damaged} of its slots are damaged")
@@ -221,8 +222,8 @@ class Marks:
 
 
 def _journal_slot(mark: JournalMark) -> bytes:
-    return _slot(_JOURNAL, _JOURNAL_FIELDS.pack(*mark))
+    return _slot(_JOURNAL_SLOT_START.pack(_JOURNAL, *mark))
 
 
 def _partition_slot(position: Position) -> bytes:
-    return _slot(_PARTITION, _PARTITION_FIELDS.pack(*position))
+    return _slot(_PARTITION_SLOT_START.pack(_PARTITION, *position))

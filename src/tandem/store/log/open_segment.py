@@ -18,7 +18,7 @@ from tandem.engine.hubs.event import Event
 from tandem.store.log.damage_log import DamageLog, EventsDamaged
 from tandem.store.log.number_ranges import NumberRanges
 from tandem.store.log.row_columns import OpenFile, RowColumns, opened
-from tandem.store.log.segment import Segment
+from tandem.store.log.segment import Segment, Verified
 from tandem.store.log.sums import BatchIndex, Piece, SegmentIndex, decode_sums, event_checksum
 
 __all__ = ["Batch", "OpenSegment", "OpenSegments", "Portion"]
@@ -49,9 +49,11 @@ class Batch(NamedTuple):
 class OpenSegment:
     """The rows of one segment, by the numbers of the events. EventsDamaged if nothing of it can be read."""
 
-    def __init__(self, segment: Segment, folder: Path, damages: DamageLog) -> None:
+    def __init__(self, segment: Segment, folder: Path, damages: DamageLog, verified: Verified | None = None) -> None:
+        """`verified` remembers batches for readers of columns, so that their checksums are computed once."""
         self.segment = segment
         self._damages = damages
+        self._verified: Verified = {} if verified is None else verified
         self._arrow_path = segment.arrow_path(folder)
         self._amqp_path = segment.amqp_path(folder)
         self._sums_path = segment.sums_path(folder)
@@ -188,13 +190,32 @@ class OpenSegment:
             start = self._starts[at]
             if start >= end or start + batch.row_count <= first:
                 continue
-            message = self._piece(self._arrow_path, batch.arrow)
+            message = self._message(at)
             if message is not None:
                 yield Batch(start, batch.row_count, message, None)
                 continue
             self._tell(at, "has a wrong checksum")
             low, high = max(0, first - start), min(batch.row_count, end - start)
             yield Batch(start, batch.row_count, None, self._read(at, low, high, _NO_LIMIT))
+
+    def _message(self, at: int) -> bytes | None:
+        """The bytes of a batch, or None if they are not those that were written.
+
+        Bytes that were right once are not verified again, unless something has written to the file since. What a disk
+        forgets meanwhile is for the scrub to find.
+        """
+        piece = self.index.batches[at].arrow
+        with opened(self._arrow_path) as file:
+            stamp = file.stamp
+            found = file.read(piece.at, piece.length)
+        if len(found) != piece.length:
+            return None
+        verified = self._verified.setdefault(self._arrow_path, {})
+        if verified.get(at) != stamp:
+            if zlib.crc32(found) != piece.crc:
+                return None
+            verified[at] = stamp
+        return found
 
     # --- everything -----------------------------------------------------------------------------------------
 

@@ -34,6 +34,14 @@ class OpenFile:
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
 
+    @property
+    def stamp(self) -> tuple[int, int]:
+        """When the file was changed last, in nanoseconds, and its length."""
+        if self._descriptor is None:
+            return 0, 0
+        status = os.fstat(self._descriptor)
+        return status.st_mtime_ns, status.st_size
+
     def read(self, at: int, length: int) -> bytes:
         if self._descriptor is None or length <= 0:
             return b""

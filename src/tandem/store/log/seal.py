@@ -50,13 +50,13 @@ def seal(job: SealJob, files: Files) -> None:
             writer.write_batch(public_batch(rows, job.partition_id))
             beside.append(amqp_batch(rows))
     arrow_buffer = arrow.getvalue()
-    crc = str(zlib.crc32(arrow_buffer)).encode()
+    crc = zlib.crc32(arrow_buffer)
     amqp = pa.BufferOutputStream()
-    with pa.ipc.new_file(amqp, AMQP_SCHEMA, metadata={ARROW_CRC_KEY: crc, SUMS_KEY: b"1"}) as writer:
+    with pa.ipc.new_file(amqp, AMQP_SCHEMA, metadata={ARROW_CRC_KEY: str(crc).encode(), SUMS_KEY: b"1"}) as writer:
         for batch in beside:
             writer.write_batch(batch)
     amqp_buffer = amqp.getvalue()
-    sums = encode_sums(surveyed(arrow_buffer, amqp_buffer), checksums)
+    sums = encode_sums(surveyed(arrow_buffer, amqp_buffer, crc), checksums)
     files.make_folder(folder)
     paths = (segment.sums_path(folder), segment.amqp_path(folder), segment.arrow_path(folder))
     try:

@@ -21,6 +21,7 @@ __all__ = [
     "SUMS_SUFFIX",
     "TEMPORARY_SUFFIX",
     "Segment",
+    "Verified",
     "partition_folder",
     "segment_of",
 ]
@@ -69,6 +70,11 @@ class Segment:
     def paths(self, folder: Path) -> tuple[Path, Path, Path]:
         """All its files. The one that makes it a segment is the first."""
         return self.arrow_path(folder), self.amqp_path(folder), self.sums_path(folder)
+
+
+# Batches of .arrow files whose bytes were found to be right, by file and number of the batch; with when the file was
+# changed last, in nanoseconds, and its length at that moment.
+Verified = dict[Path, dict[int, tuple[int, int]]]
 
 
 def segment_of(stem: str) -> Segment | None:

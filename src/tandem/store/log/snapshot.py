@@ -19,7 +19,7 @@ from tandem.store.log.damage_log import DamageLog, EventsDamaged
 from tandem.store.log.journal import Place
 from tandem.store.log.log_limits import LogLimits
 from tandem.store.log.number_ranges import NumberRanges
-from tandem.store.log.segment import Segment
+from tandem.store.log.segment import Segment, Verified
 from tandem.store.log.tail import TailRecord
 
 __all__ = ["Messages", "RangeSnapshot", "StoredRange", "events_within"]
@@ -97,6 +97,7 @@ class StoredRange:
         limits: LogLimits,
         missing: list[tuple[int, int]],
         damages: DamageLog,
+        verified: Verified,
         on_lost: Callable[[int, int, str], None],
     ) -> None:
         self._partition_id = partition_id
@@ -108,6 +109,7 @@ class StoredRange:
         for first, end in missing:
             self._missing.add(first, end)
         self._damages = damages
+        self._verified = verified
         self._on_lost = on_lost
 
     def messages(self, first: int, end: int) -> Iterator[bytes]:
@@ -130,7 +132,7 @@ class StoredRange:
         if self._missing.next_outside(wanted_first) >= wanted_end:
             return
         try:
-            opened = OpenSegment(segment, self._folder, self._damages)
+            opened = OpenSegment(segment, self._folder, self._damages, self._verified)
         except EventsDamaged as error:
             self._lose([(wanted_first, wanted_end)], error.what)
             return

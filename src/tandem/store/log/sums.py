@@ -79,7 +79,7 @@ def event_checksum(event: Event) -> int:
     own, delivery = event.annotations, event.delivery_annotations
     key_bytes = b"" if key is None else key.encode()
     publisher_bytes = b"" if publisher is None else publisher.encode()
-    fixed = _EVENT.pack(
+    start = _EVENT.pack(
         event.sequence_number,
         event.enqueued_at_ms,
         -1 if key is None else len(key_bytes),
@@ -89,7 +89,9 @@ def event_checksum(event: Event) -> int:
         delivery.count,
         len(delivery.encoded),
     )
-    return zlib.crc32(b"".join((fixed, key_bytes, publisher_bytes, own.encoded, delivery.encoded, event.bare)))
+    if key_bytes or publisher_bytes or own.encoded or delivery.encoded:
+        start = b"".join((start, key_bytes, publisher_bytes, own.encoded, delivery.encoded))
+    return zlib.crc32(event.bare, zlib.crc32(start))
 
 
 def encode_sums(index: SegmentIndex, event_checksums: array[int]) -> bytes:

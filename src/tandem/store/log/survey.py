@@ -30,14 +30,14 @@ _MAGIC_BYTES: Final = 8
 _ARROW_COLUMNS: Final = ("body", "enqueuedTime", "publisher", "partitionKey")
 
 
-def surveyed(arrow: Any, amqp: Any) -> SegmentIndex:
-    """The index of two files that lie in memory as buffers of Arrow."""
+def surveyed(arrow: Any, amqp: Any, arrow_crc: int) -> SegmentIndex:
+    """The index of two files that lie in memory as buffers of Arrow, the CRC of the first of which is known."""
     arrow_batches = list(_batches(arrow, PUBLIC_SCHEMA))
     amqp_batches = list(_batches(amqp, None))
     if [batch.num_rows for _, batch in arrow_batches] != [batch.num_rows for _, batch in amqp_batches]:
         raise EventsDamaged("the files of the segment do not have the same rows")
     return SegmentIndex(
-        Piece(0, arrow.size, zlib.crc32(arrow)),
+        Piece(0, arrow.size, arrow_crc),
         Piece(0, amqp.size, zlib.crc32(amqp)),
         [
             BatchIndex(
@@ -95,12 +95,13 @@ def surveyed_unsummed(arrow: bytes, amqp: bytes) -> tuple[SegmentIndex, bool]:
         arrow_file = pa.ipc.open_file(pa.py_buffer(arrow))
         amqp_file = pa.ipc.open_file(pa.py_buffer(amqp))
         metadata = amqp_file.metadata or {}
-        if metadata.get(ARROW_CRC_KEY) != str(zlib.crc32(arrow)).encode():
+        arrow_crc = zlib.crc32(arrow)
+        if metadata.get(ARROW_CRC_KEY) != str(arrow_crc).encode():
             raise EventsDamaged("the CRC of the .arrow file is not the one that the .amqp file has")
         for file in (arrow_file, amqp_file):
             for at in range(file.num_record_batches):
                 file.get_batch(at).validate(full=True)
-        return surveyed(pa.py_buffer(arrow), pa.py_buffer(amqp)), SUMS_KEY in metadata
+        return surveyed(pa.py_buffer(arrow), pa.py_buffer(amqp), arrow_crc), SUMS_KEY in metadata
     except EventsDamaged:
         raise
     except Exception as error:
