@@ -73,6 +73,10 @@ def _print(data_dir: Path, report: Report) -> None:
         typer.echo(neutral(finding))
     if report.unlisted_finding_count:
         typer.echo(f"... and {report.unlisted_finding_count:,} more")
+    if report.unsummed_segment_count:
+        typer.echo(
+            f"{report.unsummed_segment_count:,} segments of event hubs are of an older version, without checksums"
+        )
     found = len(report.findings) + report.unlisted_finding_count
     verdict = "sound" if report.is_sound else f"not sound: {found:,} findings"
     typer.echo(

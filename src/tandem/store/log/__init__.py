@@ -6,9 +6,17 @@ batch            what the next commit makes true
 journal          what is young: one file for all partitions, its records framed and checksummed
 frames           how a record lies in the journal
 tail             where the young records of one partition lie
-segment          what is old: events of one partition in two files, and what their name says of them
+marks            how far the log has come, kept beside its folder
+reservations     numbers that the tables know to be given
+segment          what is old: events of one partition in three files, and what their name says of them
+sums             the checksums of a segment
+survey           where everything lies in the files of a segment
 open_segment     a segment that is being read
+row_columns      rows of a segment, read from its files with nothing trusted
 partition_log    one partition: its segments, its tail, and where it begins
+number_ranges    sequence numbers that are missing
+damage_log       the damage that was found
+scrub            reads old segments to find damage before somebody needs them
 partition_table  all of them, and the idempotent producers
 snapshot         a range of events as an Arrow stream, from whatever holds them
 rows             events as rows: what stands in each column
