@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tandem.bench.amqp import BenchmarkFailed
+from tandem.store.log.damage_log import DamageLog
 from tandem.store.log.event_log import JOURNAL_NAME
-from tandem.store.log.journal import journal_files, journal_path, scan_file
+from tandem.store.log.journal import FileScan, journal_files, journal_path
 from tandem.store.log.log_limits import LogLimits
 from tandem.store.log.recovery import segments_on_disk
 from tandem.store.log.segment import Segment
@@ -54,7 +55,10 @@ class HubFolder:
             # One that is not needed any more may go at any time.
             with contextlib.suppress(FileNotFoundError):
                 synced: set[int] = set()
-                for found in scan_file(journal_path(folder, number), number, is_last=number == numbers[-1]):
+                scan = FileScan(
+                    journal_path(folder, number), number, number == numbers[-1], None, DamageLog(is_quiet=True)
+                )
+                for found in scan.frames() if scan.salt is not None else ():
                     size_bytes += found.place.length
                     records += 1
                     synced.add(found.frame.synced)
