@@ -433,20 +433,23 @@ class SqliteStore(WithLog):
         elif isinstance(change, DropQueue):
             self._drop_queue(change.number)
         elif isinstance(change, PutHub):
-            self.log.name_hub(change.number, cast("str", change.fields["name"]))
-            execute(
-                "INSERT OR REPLACE INTO hub VALUES (?, ?, ?, ?)",
-                (
-                    change.number,
-                    msgspec.json.encode(change.fields).decode(),
-                    change.created_at_ms,
-                    change.updated_at_ms,
-                ),
-            )
+            self._put_hub(change)
         elif isinstance(change, DropHub):
             self._drop_hub(change.number)
         elif isinstance(change, PutSetting):
             self._execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (change.name, change.value))
+
+    def _put_hub(self, change: PutHub) -> None:
+        self.log.name_hub(change.number, cast("str", change.fields["name"]))
+        self._execute(
+            "INSERT OR REPLACE INTO hub VALUES (?, ?, ?, ?)",
+            (
+                change.number,
+                msgspec.json.encode(change.fields).decode(),
+                change.created_at_ms,
+                change.updated_at_ms,
+            ),
+        )
 
     def _drop_hub(self, number: int) -> None:
         self._execute("DELETE FROM hub WHERE number = ?", (number,))
