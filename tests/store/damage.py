@@ -439,7 +439,7 @@ class _Trial:
                 content = read_content(store)
                 page = find_damaged_page(self._directory / DATABASE_NAME, lambda _: False)
                 if page is not None:
-                    raise store.damaged(f"page {page} of the database has a wrong checksum")
+                    raise store.damaged(f"page {page} of the database is damaged")
             except StoreDamaged:
                 continue
             except apsw.Error as error:
