@@ -18,7 +18,7 @@ import struct
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -334,12 +334,16 @@ class Sweep:
         self.variants = make_variants(folder, seed, rounds)
         self.outcomes: list[Outcome] = []
 
-    def run(self, faults_per_file: int, files: Sequence[str] = FILES) -> None:
+    def run(
+        self, faults_per_file: int, files: Sequence[str] = FILES, on_progress: Callable[[], None] = lambda: None
+    ) -> None:
         for name in files:
             variants = [one for one in self.variants if (one.directory / name).exists()]
             for number in range(faults_per_file):
                 variant = variants[number % len(variants)]
                 self.try_fault(variant, draw_fault(self._random, variant.directory / name, name))
+                if number % 100 == 99:
+                    on_progress()
 
     def try_fault(self, variant: Variant, fault: Fault) -> Outcome:
         directory = self._folder / "damaged"
@@ -435,7 +439,7 @@ class _Trial:
                 content = read_content(store)
                 page = find_damaged_page(self._directory / DATABASE_NAME, lambda _: False)
                 if page is not None:
-                    raise store.damaged(f"page {page} of the database has a wrong checksum")
+                    raise store.damaged(f"page {page} of the database is damaged")
             except StoreDamaged:
                 continue
             except apsw.Error as error:
@@ -512,6 +516,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Single faults in the files of a data directory.")
     parser.add_argument("--faults", type=int, default=2_000, help="Faults in each kind of file.")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=40, help="How much each directory holds.")
     parser.add_argument("--only", choices=FILES, nargs="+", default=FILES, help="Only in these files.")
     parser.add_argument("--output", type=Path, help="Also write the report to this file.")
     arguments = parser.parse_args()
@@ -519,13 +524,18 @@ def main() -> None:
     if checksum_vfs() is None:
         raise SystemExit("this build of apsw has no checksum VFS")
     with tempfile.TemporaryDirectory(prefix="tandem-damage-") as folder:
-        sweep = Sweep(Path(folder), arguments.seed)
-        sweep.run(arguments.faults, arguments.only)
+        sweep = Sweep(Path(folder), arguments.seed, arguments.rounds)
+
+        def write() -> None:
+            """A run takes hours on a busy machine: what it has found so far is kept."""
+            if arguments.output is not None:
+                text = json.dumps({"seed": arguments.seed, **sweep.report()}, indent=1)
+                arguments.output.write_text(text + "\n", encoding="utf-8")
+
+        sweep.run(arguments.faults, arguments.only, write)
+        write()
         report = {"seed": arguments.seed, **sweep.report()}
-    text = json.dumps(report, indent=1)
-    print(text)
-    if arguments.output is not None:
-        arguments.output.write_text(text + "\n", encoding="utf-8")
+    print(json.dumps(report, indent=1))
     sys.exit(bool(report["broken"]))
 
 

@@ -15,13 +15,15 @@ from tandem.store import check as check_module
 from tandem.store import checksums, connection, opening
 from tandem.store.check import check
 from tandem.store.commit_record import COMMITS_NAME, read_record
+from tandem.store.connection import PAGE_BYTES
 from tandem.store.opening import DATABASE_NAME
 from tandem.store.quarantine import SUSPECT_NAME, read_reports
 from tandem.store.salvage import page_bytes_of
 from tandem.store.scrub import find_damaged_page
 from tandem.store.sqlite import SqliteStore
+from tandem.store.wal import scan
 from tests.markers import mission
-from tests.store.damage import FILES, Sweep, find_places
+from tests.store.damage import FILES, LOG_NAME, Sweep, find_places
 from tests.store.drive import MAIN, committed, message, messages, numbers, put_queue, sent, stored
 from tests.store.faults import Fault, draw_fault
 
@@ -55,6 +57,36 @@ def test_a_damaged_first_page_costs_nothing(sweep: Sweep, offset: int, bit: int)
     (stopped,) = [one for one in sweep.variants if one.name == "stopped"]
     outcome = sweep.try_fault(stopped, Fault(DATABASE_NAME, "flip", offset, offset + 1, bit))
     assert (outcome.broken, outcome.verdict) == ([], "reported")
+
+
+@mission("M3", "M38")
+@pytest.mark.parametrize("number", range(1, 27))
+def test_a_page_of_zeros_is_noticed_though_its_checksum_is_right(sweep: Sweep, number: int) -> None:
+    (stopped,) = [one for one in sweep.variants if one.name == "stopped"]
+    start = (number - 1) * PAGE_BYTES
+    outcome = sweep.try_fault(stopped, Fault(DATABASE_NAME, "zero-8192", start, start + PAGE_BYTES))
+    assert outcome.broken == []
+    assert outcome.verdict != "harmless"
+
+
+@mission("M3", "M38")
+@pytest.mark.parametrize("frame", [0, 3, 6, 9, 20])
+def test_what_follows_a_damaged_frame_is_not_overwritten_before_it_is_salvaged(sweep: Sweep, frame: int) -> None:
+    """SQLite ends such a log at the damage: whatever an opening writes goes there."""
+    (killed,) = [one for one in sweep.variants if one.name == "killed before the first checkpoint"]
+    start = 32 + frame * (PAGE_BYTES + 24) + 24 + 4_000
+    outcome = sweep.try_fault(killed, Fault(LOG_NAME, "flip", start, start + 1, 2))
+    assert (outcome.broken, outcome.lost_count, outcome.verdict) == ([], 0, "reported")
+
+
+@mission("M3", "M38")
+def test_a_root_that_is_damaged_in_the_log_costs_nothing(sweep: Sweep) -> None:
+    (killed,) = [one for one in sweep.variants if one.name == "killed before the first checkpoint"]
+    record, _ = read_record(killed.directory)
+    assert record is not None
+    newest = scan(killed.directory / LOG_NAME, PAGE_BYTES, record.log_frames).pages[record.roots["message"]]
+    outcome = sweep.try_fault(killed, Fault(LOG_NAME, "flip", newest + 100, newest + 101, 2))
+    assert (outcome.broken, outcome.lost_count, outcome.verdict) == ([], 0, "reported")
 
 
 # --- stores of our own ----------------------------------------------------------------------------------------------

@@ -165,7 +165,7 @@ def _check_files(directory: Path, record: CommitRecord | None, report: Report, p
             number += 1
             # A loss of power may leave a page half copied; the log still has the whole of it then.
             if number not in wal.pages and not verifier.is_intact(page):
-                return f"page {number} of the database has a wrong checksum"
+                return f"page {number} of the database is damaged"
     return None
 
 

@@ -25,6 +25,7 @@ _DAMAGE_RESULTS: Final = frozenset({apsw.SQLITE_IOERR_DATA, apsw.SQLITE_IOERR_CO
 
 def connect(path: Path, *, vfs: str | None = None) -> apsw.Connection:
     """A connection with the settings that all of ours have. A database that is not ours is left as it is."""
+    is_new = not path.exists() or not path.stat().st_size
     with contextlib.ExitStack() as opened:
         # Without a mutex: SQLite would take it for each column of each row, and each connection is used by one thread
         # at a time in any case.
@@ -33,14 +34,15 @@ def connect(path: Path, *, vfs: str | None = None) -> apsw.Connection:
         connection = opened.enter_context(contextlib.closing(apsw.Connection(str(path), vfs=vfs, flags=flags)))
         connection.set_busy_timeout(5_000)
         keep_log_on_close(connection, is_kept=True)
-        if checksum_vfs() is not None:
-            # Counts when the file is made.
-            connection.reserve_bytes(reserve=PAGE_CHECKSUM_BYTES)
+        if is_new:
+            # Pages that hold some messages of 1 KB with room for a checksum, and pages of messages that are gone can be
+            # given back to the disk. Of a file that is there, the last of these would write a page into the log: and if
+            # the log is damaged, over what follows the damage.
+            if checksum_vfs() is not None:
+                connection.reserve_bytes(reserve=PAGE_CHECKSUM_BYTES)
+            connection.pragma("page_size", PAGE_BYTES)
+            connection.pragma("auto_vacuum", "incremental")
         format_of(connection)
-        # Pages that hold some messages of 1 KB, and pages of messages that are gone can be given back to the disk. Both
-        # count when the file is made.
-        connection.pragma("page_size", PAGE_BYTES)
-        connection.pragma("auto_vacuum", "incremental")
         connection.pragma("journal_mode", "wal")
         connection.pragma("journal_size_limit", _KEPT_LOG_BYTES)
         connection.pragma("synchronous", "FULL")

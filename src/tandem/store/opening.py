@@ -186,14 +186,17 @@ def _open(database: Path, vfs: str | None, record: CommitRecord | None) -> apsw.
     is_counting = record is not None
     try:
         connection = connect(database, vfs=vfs)
-        is_counting = is_counting or format_of(connection) >= _COUNTING_FORMAT
+        version = format_of(connection)
+        is_counting = is_counting or version >= _COUNTING_FORMAT
+        # Before anything is written: of a log that is damaged, SQLite overwrites what follows the damage.
+        if record is not None and (version < _COUNTING_FORMAT or _commits(connection) < record.commits):
+            raise _Damaged("the write-ahead log ends too early, or the database is older than its record of commits")
         migrate(connection)
         if not has_page_checksums(connection) and checksum_vfs() is not None:
             connection = _with_page_checksums(connection, database, vfs)
         for probe in _PROBES:
             if connection.execute(probe).get:
                 raise _Damaged("a description is not readable")
-        commits = _commits(connection)
     except apsw.Error as error:
         if connection is not None:
             connection.close()
@@ -205,9 +208,6 @@ def _open(database: Path, vfs: str | None, record: CommitRecord | None) -> apsw.
         if connection is not None:
             connection.close()
         raise
-    if record is not None and commits < record.commits:
-        connection.close()
-        raise _Damaged("the write-ahead log ends too early, or the database is older than its record of commits")
     return connection
 
 
@@ -220,7 +220,7 @@ def _with_page_checksums(connection: apsw.Connection, database: Path, vfs: str |
     _add_content_checksums(connection)
     new = database.with_name(f"{database.name}.new")
     new.unlink(missing_ok=True)
-    # Reading the header has set this back to what the old database has.
+    connection.pragma("page_size", PAGE_BYTES)
     connection.reserve_bytes(reserve=PAGE_CHECKSUM_BYTES)
     connection.execute("VACUUM INTO ?", (str(new),))
     descriptor = os.open(new, os.O_RDONLY)

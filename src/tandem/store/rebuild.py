@@ -275,7 +275,8 @@ class Rebuild:
     # --- sessions -------------------------------------------------------------------------------------------
 
     def _write_sessions(self) -> None:
-        tree = self._source.tree("session", is_table=True, uses_older=True)
+        # Without older versions: a session had better begin anew than go on from an outdated state.
+        tree = self._source.tree("session", is_table=True)
         known: dict[tuple[Value, str], Row] = {}
         keys: set[int | None] = set()
         for found in tree.rows():

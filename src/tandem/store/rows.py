@@ -98,9 +98,16 @@ def body_columns(body: SharedBody, copies: int) -> Row:
 
 def stored_of(row: Row) -> Stored:
     """Return the bytes of a row's BYTES_COLUMNS. StoreDamaged if they are not those that were written."""
-    header, delivery_annotations, message_annotations, bare, checksum = cast(
-        "tuple[bytes, bytes | None, bytes | None, bytes, int | None]", row
-    )
+    return _stored(*cast("tuple[bytes, bytes | None, bytes | None, bytes, int | None]", row))
+
+
+def _stored(
+    header: bytes,
+    delivery_annotations: bytes | None,
+    message_annotations: bytes | None,
+    bare: bytes,
+    checksum: Value,
+) -> Stored:
     # Rows that are older than format 5 may have none.
     if checksum is not None and checksum != content_checksum(header, delivery_annotations, message_annotations, bare):
         raise StoreDamaged("the bytes of a stored message have a wrong checksum")
@@ -148,8 +155,11 @@ def _number(value: Value) -> int:
 def message_of(row: Row) -> BrokeredMessage:
     """With its bytes; of a copy, only with those that it does not share. StoreDamaged if their checksum is wrong."""
     message = message_without_bytes(row)
-    if row[14] is not None:
-        message.stored = stored_of(row[14:])
+    header = cast("bytes | None", row[14])
+    if header is not None:
+        message.stored = _stored(
+            header, cast("bytes | None", row[15]), cast("bytes | None", row[16]), cast("bytes", row[17]), row[18]
+        )
     return message
 
 

@@ -11,10 +11,11 @@ import contextlib
 import struct
 import threading
 from collections.abc import Callable
+from io import FileIO
 from pathlib import Path
 from typing import Final
 
-from tandem.store.checksums import PageVerifier
+from tandem.store.checksums import PAGE_CHECKSUM_BYTES, PageVerifier
 from tandem.store.connection import PAGE_BYTES
 from tandem.store.wal import read_log_header
 
@@ -26,6 +27,13 @@ _PIECE_INTERVAL_S: Final = 0.25
 
 # Seconds from one pass over the database to the next: a day.
 _PASS_INTERVAL_S: Final = 86_400.0
+
+_ZEROS: Final = bytes(PAGE_BYTES)
+
+# Of the pointer map: entries on a page, and kinds of entries (unused; the root and other pages of a tree).
+_MAP_ENTRIES: Final = (PAGE_BYTES - PAGE_CHECKSUM_BYTES) // 5
+_FREE: Final = b"\2"
+_TREE_PAGES: Final = (b"\1", b"\5")
 
 # How often a page is read before its checksum counts as wrong, and seconds between these reads.
 _READS: Final = 4
@@ -48,11 +56,30 @@ def find_damaged_page(
                 return None
             for index in range(len(piece) // PAGE_BYTES):
                 page = piece[index * PAGE_BYTES : (index + 1) * PAGE_BYTES]
-                if not verifier.is_intact(page) and _is_damaged(database, first + index, verifier, pause):
-                    return first + index
+                number = first + index
+                if _looks_damaged(file, number, page, verifier) and _is_damaged(database, number, verifier, pause):
+                    return number
             first += _PIECE_PAGES
             if pause(piece_interval_s):
                 return None
+
+
+def _looks_damaged(file: FileIO, number: int, page: bytes, verifier: PageVerifier) -> bool:
+    """Whether a page has a wrong checksum, or is all zeros, which has a right one, where zeros cannot be."""
+    if page != _ZEROS:
+        return not verifier.is_intact(page)
+    map_page = (number - 2) // (_MAP_ENTRIES + 1) * (_MAP_ENTRIES + 1) + 2
+    if number <= map_page:
+        return True
+    file.seek((map_page - 1) * PAGE_BYTES + 5 * (number - map_page - 1))
+    kind = file.read(1)
+    if kind == _FREE:
+        # Unused pages may be anything, but for the first one of their list.
+        file.seek(32)
+        first_free, free_count = struct.unpack(">2I", file.read(8))
+        return bool(number == first_free and free_count > 1)
+    # Those of overflow may be zeros; what clients sent has its own checksum.
+    return kind in _TREE_PAGES
 
 
 def _is_damaged(database: Path, number: int, verifier: PageVerifier, pause: Callable[[float], bool]) -> bool:
@@ -62,9 +89,9 @@ def _is_damaged(database: Path, number: int, verifier: PageVerifier, pause: Call
         with database.open("rb", buffering=0) as file:
             file.seek((number - 1) * PAGE_BYTES)
             page = file.read(PAGE_BYTES)
-        # The file may be shorter by now.
-        if len(page) < PAGE_BYTES or verifier.is_intact(page):
-            return False
+            # The file may be shorter by now.
+            if len(page) < PAGE_BYTES or not _looks_damaged(file, number, page, verifier):
+                return False
         if number in _pages_in_log(database.with_name(f"{database.name}-wal")):
             return False
     return True
@@ -114,7 +141,7 @@ class Scrubber:
                 # Whoever needs the file finds out what is wrong with it.
                 number = None
             if number is not None:
-                self._on_damage(f"page {number} of the database has a wrong checksum")
+                self._on_damage(f"page {number} of the database is damaged")
                 return
             if self._stopped.wait(_PASS_INTERVAL_S):
                 return
