@@ -33,8 +33,8 @@ from tandem.auth import make_token
 from tandem.driver import Client, Receiver, Sender
 from tandem.engine.namespace import Namespace
 from tandem.errors import RemoteError, TandemError
-from tandem.server.nodes import entity
 from tandem.server.nodes.entity import Egress, Ingress
+from tandem.server.services import Services
 from tests.markers import mission
 from tests.patience import until
 from tests.security.desk import HUB, QUEUE, SESSIONS, STRANGE, SUBSCRIPTION, TOPIC, Desk, StillClock, open_desk
@@ -240,15 +240,16 @@ async def receiver_of_events(bench: Bench) -> None:
 
 State = Callable[[Bench], Awaitable[None]]
 
-# The first moves the clock, and the one that holds up the disk is the last.
+# The first moves the clock. The one that holds up the disk comes after all others but one: a drain is answered at once,
+# unless the broker has to read from the disk to know that there are no messages.
 MOVES_THE_CLOCK: Final[State] = session_in_grace
 HOLDS_UP_THE_DISK: Final[State] = request_to_management_under_way
+WAITS_FOR_THE_DISK: Final[State] = draining_receiver
 STATES: Final[list[State]] = [
     attach_that_waits_for_a_session,
     idle_sender,
     idle_receiver,
     receiver_without_credit,
-    draining_receiver,
     receiver_with_an_unsettled_message,
     open_transaction,
     sender_by_way_of_another_queue,
@@ -259,9 +260,8 @@ STATES: Final[list[State]] = [
 
 @pytest.fixture
 async def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Bench]:
-    monkeypatch.setattr(entity, "SESSION_CLOSE_GRACE_MS", 600_000)
-    # A drain is answered at once: without this no link would be seen draining.
-    monkeypatch.setattr(Egress, "_drained", lambda _self: None)
+    # The grace after which a receiver of an expired session is detached: longer than the test.
+    monkeypatch.setattr(Services, "call_later", lambda self, _, step: self._loop.call_later(600, step))
     clock = StillClock()
     async with open_desk(tmp_path / "data", clock) as desk, await desk.connect() as client:
         yield Bench(desk, clock, client)
@@ -272,7 +272,7 @@ async def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 async def test_whatever_its_links_are_doing_a_token_ends_them_all(bench: Bench, first: int) -> None:
     await bench.put_tokens(*ENTITIES)
     await MOVES_THE_CLOCK(bench)
-    for state in (*STATES[first:], *STATES[:first], HOLDS_UP_THE_DISK):
+    for state in (*STATES[first:], *STATES[:first], HOLDS_UP_THE_DISK, WAITS_FOR_THE_DISK):
         await state(bench)
     bench.expire()
     await bench.check()
