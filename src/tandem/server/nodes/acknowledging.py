@@ -117,7 +117,6 @@ class Acknowledging:
         held_bytes += len(deliveries) * UNDECIDED_DELIVERY_BYTES
         self.peer.endpoint.connection.hold(held_bytes)
         self._in_flight += len(deliveries)
-        self.link.session.connection.undecided_bytes += UNDECIDED_DELIVERY_BYTES * len(deliveries)
         # The messages of a turn are mostly alike: the last one stands for all.
         self._loads.add(self._entity, message_count, len(deliveries) * len(deliveries[-1].payload))
         self._expected.append((self._namespace.now_ms, tally, message_count, held_bytes))
