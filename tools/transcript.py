@@ -32,8 +32,8 @@ PAGE: Final = """\
 
 # First minutes
 
-Start a broker, send and receive messages, handle a dead letter and filter a topic, all from the command line. Every
-command is shown with what it prints. After `make setup` the command is `.venv/bin/tandem`.
+Start a broker, send and receive messages, handle a dead letter and filter a topic, all from the command line. The page
+shows every command with its output. After `make setup`, the command is `.venv/bin/tandem`.
 
 ## Start a broker
 
@@ -41,8 +41,8 @@ command is shown with what it prints. After `make setup` the command is `.venv/b
 
 $ tandem serve --dev &
 
-Both ports speak AMQP, TLS, HTTP and WebSocket, and the broker keeps its data in `./tandem-data`. Commands find a
-broker on this machine that was started like this. For any other broker, put its connection string into
+Both ports accept AMQP, TLS, HTTP and WebSocket, and the broker keeps its data in `./tandem-data`. Commands connect to a
+broker that runs on this machine with these settings. For any other broker, put its connection string into
 `TANDEM_CONNECTION_STRING`.
 
 ## Send and receive
@@ -59,9 +59,10 @@ pipes. Control characters in a body are escaped before they reach your terminal.
 
 $ tandem queue list
 
-## When a message cannot be processed
+## Handle dead letters
 
-Such a message becomes a dead letter: it is set aside with a reason, by a receiver or after too many deliveries.
+A message that cannot be processed becomes a dead letter: a receiver, or the broker after too many deliveries, moves it
+to the dead-letter queue with a reason.
 
 $ tandem receive orders --dead-letter --reason "no lamps left" --body-only
 $ tandem dead-letter list orders
@@ -86,17 +87,17 @@ $ tandem receive prices/Subscriptions/europe --max 10 --body-only
 
 $ tandem rule test --topic prices --property region=us
 
-## From your programs
+## Connect your programs
 
 The official Azure SDKs accept this connection string as it is:
 
 $ tandem connection-string --dev
 
-A program that should only send to one queue gets a shared access rule, and with it a key, of its own:
+For a program that should only send to one queue, create a separate shared access rule, which has its own key:
 
 $ tandem key create shop --right Send --entity orders
 
-`tandem --help` lists every command, and `tandem COMMAND --help` explains one with examples.
+`tandem --help` lists every command, and `tandem COMMAND --help` explains one command with examples.
 `tandem completion bash|zsh|fish` prints completion for your shell. Next: [running a broker](../howto/serve.md),
 [the command line](../reference/command-line.md).
 """
