@@ -81,6 +81,32 @@ async def test_events_with_one_key_keep_their_order_in_one_partition(hub: EventH
 
 
 @mission("M10")
+async def test_events_with_keys_of_their_own_keep_their_order_in_each_partition(hub: EventHubClient) -> None:
+    producer = hub.create_producer()
+    events = [EventData(str(number), partition_key=f"room {number % 17}") for number in range(200)]
+    await producer.send_batch([*events, EventData("anywhere")])
+    found = [await bodies(hub, partition_id) for partition_id in ("0", "1", "2", "3")]
+    assert sorted(body for read in found for body in read) == sorted(
+        [b"anywhere", *[str(number).encode() for number in range(200)]]
+    )
+    for partition_id, read in enumerate(found):
+        numbers = [int(body) for body in read if body != b"anywhere"]
+        assert numbers == sorted(numbers)
+        for number in numbers[:17]:
+            assert await producer.partition_of(f"room {number % 17}") == str(partition_id)
+    event = await hub.create_consumer(GROUP, await producer.partition_of("room 0")).receive(PATIENCE_S)
+    assert event is not None
+    assert event.partition_key == f"room {int(event.body) % 17}"
+
+
+async def test_events_with_keys_of_which_one_is_too_large_are_not_sent_in_part(hub: EventHubClient) -> None:
+    small = [EventData(str(number), partition_key=str(number)) for number in range(20)]
+    with pytest.raises(MessageSizeExceededError):
+        await hub.create_producer().send_batch([*small, EventData(bytes(2_000_000), partition_key="large")])
+    assert [await bodies(hub, partition_id) for partition_id in ("0", "1", "2", "3")] == [[], [], [], []]
+
+
+@mission("M10")
 async def test_a_partition_is_read_from_any_position_as_often_as_one_likes(hub: EventHubClient) -> None:
     producer = hub.create_producer()
     await producer.send_batch([EventData(str(number)) for number in range(5)], partition_id="0")

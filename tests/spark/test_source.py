@@ -152,6 +152,30 @@ def test_rows_become_events_by_partition_by_key_or_anywhere(
     assert found[b"1"].partitionKey == "customer-7"
 
 
+@mission("M30")
+def test_rows_with_keys_arrive_in_their_order_within_each_partition(
+    spark: SparkSession, broker: Broker, make_hub: MakeHub
+) -> None:
+    """Grouped by key, a partition with many keys would hold the rows of one key after those of another."""
+    hub = make_hub(partition_count=4)
+    key = sql.when(sql.col("id") % 3 > 0, sql.concat(sql.lit("key-"), sql.col("id") % 50))
+    partition = sql.when(sql.col("id") % 3 == 0, (sql.col("id") % 4).cast("string"))
+    rows = spark.range(0, 2_000, numPartitions=1).select(
+        sql.col("id").cast("string").alias("body"), key.alias("partitionKey"), partition.alias("partitionId")
+    )
+    options = {"connectionString": broker.connection_string, "eventHub": hub}
+    rows.write.format("eventhubs").options(**options).mode("append").save()
+    found = batch(spark, broker, hub).orderBy("partition", "sequenceNumber").collect()
+    assert len(found) == 2_000
+    by_partition: dict[str, list[int]] = {}
+    for row in found:
+        number = int(row.body)
+        by_partition.setdefault(row.partition, []).append(number)
+        assert row.partitionKey == (f"key-{number % 50}" if number % 3 else None)
+    assert len(by_partition) == 4
+    assert all(numbers == sorted(numbers) for numbers in by_partition.values())
+
+
 def test_a_table_that_cannot_be_sent_is_refused(spark: SparkSession, broker: Broker, make_hub: MakeHub) -> None:
     hub = make_hub()
 

@@ -204,7 +204,7 @@ class EventHubClient:
         run(self._twin.__aexit__(kind, error, trace))
 
     def create_producer(self) -> EventHubProducer:
-        """Sends to the hub."""
+        """Return a producer, which sends events to the hub."""
         return EventHubProducer._of(self._twin.create_producer())
 
     def create_consumer(
@@ -289,7 +289,7 @@ class EventHubConsumer:
 
 
 class EventHubProducer:
-    """Sends events to one hub. Those for one partition, or with one key, are kept in the order of their sends."""
+    """Sends events to one hub. Events for one partition, or with one key, stay in the order in which they are sent."""
 
     _twin: asynchronous.EventHubProducer
 
@@ -320,8 +320,16 @@ class EventHubProducer:
     def send_batch(
         self, events: Iterable[EventData], *, partition_id: str | None = None, partition_key: str | None = None
     ) -> None:
-        """Send events together, in as few transfers as possible. Those of one transfer go to one partition."""
+        """Send events in as few transfers as possible, and return when the hub has all of them on disk.
+
+        Events that have partition keys of their own go to the partitions of these keys, in the order given within each
+        partition. With `partition_id` all events go to that partition, and keep their keys.
+        """
         run(self._twin.send_batch(events, partition_id=partition_id, partition_key=partition_key))
+
+    def partition_of(self, partition_key: str) -> str:
+        """Return the partition to which the hub assigns a key."""
+        return run(self._twin.partition_of(partition_key))
 
     def close(self) -> None:
         """Detach the links."""

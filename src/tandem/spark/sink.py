@@ -1,7 +1,8 @@
-"""Writing to an event hub: at least once, in batches, in the order of each Spark partition.
+"""Write rows to an event hub: at least once, in batches.
 
-Columns: `body`, and if you like one of `partitionId` and `partitionKey`, and `properties`. A task that is tried again
-sends its rows again.
+Columns: `body`, optionally `properties`, and optionally one of `partitionId` and `partitionKey`. Within a partition of
+the hub, the rows of a task arrive in their order, whatever their keys: the sink assigns keys to partitions itself, with
+the service's hash. A task that Spark retries sends its rows again.
 """
 
 from __future__ import annotations
@@ -23,11 +24,8 @@ from tandem.spark.schemas import EVENTS_TO_SEND
 
 __all__ = ["HubStreamWriter", "HubWriter", "Sent"]
 
-# Sends under way at once, each for another partition or key.
+# Partitions that are sent to at the same time.
 _SENDS_AT_ONCE: Final = 64
-
-# Where an event goes: partitionId, partitionKey.
-_Target = tuple[str | None, str | None]
 
 
 @dataclass
@@ -75,35 +73,33 @@ def _send(options: EventHubsOptions, batches: Iterator[Any]) -> Sent:
     try:
         producer = client.create_producer()
         for batch in batches:
-            by_target: dict[_Target, list[EventData]] = {}
-            for row in rows_of(batch):
-                by_target.setdefault(_target(row), []).append(
-                    EventData(row["body"], properties=row.get("properties") or {})
-                )
-            blocking.run(_send_all(producer, by_target))
+            blocking.run(_send_rows(producer, rows_of(batch)))
             count += batch.num_rows
     finally:
         blocking.run(client.close())
     return Sent(count)
 
 
-def _target(row: dict[str, Any]) -> _Target:
-    partition_id, partition_key = row.get("partitionId"), row.get("partitionKey")
-    if partition_id is not None and partition_key is not None:
-        raise OptionError(
-            f"eventhubs: a row has partitionId {partition_id!r:.40} and partitionKey {partition_key!r:.80}; a key "
-            "chooses the partition by itself: leave one of them null"
-        )
-    return partition_id, partition_key
+async def _send_rows(producer: EventHubProducer, rows: Iterator[dict[str, Any]]) -> None:
+    """Send rows, in their order within each partition. Rows with neither id nor key go where the hub chooses."""
+    by_partition: dict[str | None, list[EventData]] = {}
+    for row in rows:
+        partition_id, key = row.get("partitionId"), row.get("partitionKey")
+        if key is not None:
+            if partition_id is not None:
+                raise OptionError(
+                    f"eventhubs: a row has partitionId {partition_id!r:.40} and partitionKey {key!r:.80}; a key "
+                    "chooses the partition by itself: leave one of them null"
+                )
+            partition_id = await producer.partition_of(key)
+        event = EventData(row["body"], properties=row.get("properties") or {}, partition_key=key)
+        by_partition.setdefault(partition_id, []).append(event)
+    sending = asyncio.Semaphore(_SENDS_AT_ONCE)
 
-
-async def _send_all(producer: EventHubProducer, by_target: dict[_Target, list[EventData]]) -> None:
-    under_way = asyncio.Semaphore(_SENDS_AT_ONCE)
-
-    async def send(target: _Target, events: list[EventData]) -> None:
-        async with under_way:
-            await producer.send_batch(events, partition_id=target[0], partition_key=target[1])
+    async def send(partition_id: str | None, events: list[EventData]) -> None:
+        async with sending:
+            await producer.send_batch(events, partition_id=partition_id)
 
     async with asyncio.TaskGroup() as group:
-        for target, events in by_target.items():
-            group.create_task(send(target, events))
+        for partition_id, events in by_partition.items():
+            group.create_task(send(partition_id, events))

@@ -21,7 +21,10 @@ PARTITION_KEY: Final = "x-opt-partition-key"
 
 
 class EventData:
-    """An event. The body is bytes; a text is written as UTF-8. `properties` are the program's own."""
+    """An event. The body is bytes; a text is written as UTF-8. `properties` are the program's own.
+
+    Events with the same `partition_key` go to the same partition, and readers see the key.
+    """
 
     __slots__ = ("_annotations", "_body", "_properties", "_source", "_system")
 
@@ -33,11 +36,12 @@ class EventData:
         content_type: str | None = None,
         correlation_id: MessageId | None = None,
         message_id: MessageId | None = None,
+        partition_key: str | None = None,
     ) -> None:
         self._source: Message | None = None
         self._body: bytes | None = written_body(body)
         self._properties: dict[str, object] | None = dict(properties or {})
-        self._annotations: dict[str, object] | None = {}
+        self._annotations: dict[str, object] | None = {} if partition_key is None else {PARTITION_KEY: partition_key}
         self._system: Properties | None = None
         if content_type is not None or correlation_id is not None or message_id is not None:
             self._system = Properties(message_id, content_type=content_type, correlation_id=correlation_id)
@@ -110,9 +114,17 @@ class EventData:
 
     @property
     def partition_key(self) -> str | None:
-        """What its sender chose the partition by."""
+        """The key by which the sender chose the partition."""
         key = self.system_properties.get(PARTITION_KEY)
         return str(key) if isinstance(key, str) else None
+
+    @property
+    def routing_key(self) -> str | None:
+        """The key that chooses the partition when the event is sent. An event that was read has none.
+
+        For the inside of this library.
+        """
+        return self.partition_key if self._source is None else None
 
     @property
     def _bare(self) -> Properties:
@@ -121,7 +133,9 @@ class EventData:
         return self._system
 
     def to_payload(self, partition_key: str | None) -> bytes:
-        """The event encoded, for a partition that the hub chooses by the key. For the inside of this library."""
+        """Encode the event with this key, or with its own. For the inside of this library."""
+        if partition_key is None:
+            partition_key = self.routing_key
         return encode_message(
             message_annotations=None if partition_key is None else {PARTITION_KEY: partition_key},
             properties=self._system if self._source is None else self._bare,

@@ -110,8 +110,12 @@ class EventHubClient:
         await self.close()
 
     def create_producer(self) -> EventHubProducer:
-        """Sends to the hub."""
-        return EventHubProducer(self._connection, self._hub)
+        """Return a producer, which sends events to the hub."""
+
+        async def get_partition_ids() -> tuple[str, ...]:
+            return (await self.get_properties()).partition_ids
+
+        return EventHubProducer(self._connection, self._hub, get_partition_ids)
 
     def create_consumer(
         self,

@@ -1,8 +1,9 @@
-"""Sending to an event hub: to a partition, by a key, or wherever the hub likes."""
+"""Send events to a hub: to a named partition, to the partition of a key, or to one that the hub chooses."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
 from types import TracebackType
 from typing import Self
 
@@ -12,17 +13,22 @@ from tandem.client.hubs.event_data import PARTITION_KEY, EventData
 from tandem.client.lazy import Lazy
 from tandem.client.retry import Retrier
 from tandem.client.sender import SendLink
+from tandem.engine.hubs.partition_key import partition_of
 from tandem.errors import UsageError
 
 __all__ = ["EventHubProducer"]
 
 
 class EventHubProducer:
-    """Sends events to one hub. Those for one partition, or with one key, are kept in the order of their sends."""
+    """Sends events to one hub. Events for one partition, or with one key, stay in the order in which they are sent."""
 
-    def __init__(self, connection: ServiceConnection, hub: str) -> None:
+    def __init__(
+        self, connection: ServiceConnection, hub: str, get_partition_ids: Callable[[], Awaitable[tuple[str, ...]]]
+    ) -> None:
         self._connection = connection
         self._hub = hub
+        self._get_partition_ids = get_partition_ids
+        self._partition_ids: tuple[str, ...] = ()
         self._retrier: Retrier = connection.make_retrier()
         # One link for the hub itself, and one for each partition that was named.
         self._links: dict[str | None, Lazy[SendLink]] = {}
@@ -50,19 +56,52 @@ class EventHubProducer:
     async def send_batch(
         self, events: Iterable[EventData], *, partition_id: str | None = None, partition_key: str | None = None
     ) -> None:
-        """Send events together, in as few transfers as possible. Those of one transfer go to one partition."""
+        """Send events in as few transfers as possible, and return when the hub has all of them on disk.
+
+        Events that have partition keys of their own go to the partitions of these keys, in the order given within each
+        partition. With `partition_id` all events go to that partition, and keep their keys.
+        """
         _check(partition_id, partition_key)
-        payloads = [event.to_payload(partition_key) for event in events]
-        if not payloads:
-            return
+        by_partition: dict[str | None, list[bytes]] = {}
+        for event in events:
+            target, key = partition_id, event.routing_key
+            if key is not None and partition_id is None and partition_key is None:
+                target = await self.partition_of(key)
+            by_partition.setdefault(target, []).append(event.to_payload(partition_key))
+        # All links judge the size of their events before any of them sends.
+        transfers = {target: await self._split(target, payloads) for target, payloads in by_partition.items()}
+        annotations: dict[str, object] | None = None if partition_key is None else {PARTITION_KEY: partition_key}
+        sends = [
+            asyncio.ensure_future(self._send_in_turn(portions, target, annotations))
+            for target, portions in transfers.items()
+        ]
+        try:
+            await asyncio.gather(*sends)
+        finally:
+            # After a failure: a caller that sends everything again must not race with what is left of this call.
+            for send in sends:
+                send.cancel()
+            await asyncio.gather(*sends, return_exceptions=True)
+
+    async def partition_of(self, partition_key: str) -> str:
+        """Return the partition to which the hub assigns a key."""
+        if not self._partition_ids:
+            self._partition_ids = await self._get_partition_ids()
+        return self._partition_ids[partition_of(partition_key, len(self._partition_ids))]
+
+    async def _split(self, partition_id: str | None, payloads: list[bytes]) -> list[list[bytes]]:
+        """Return the payloads of each transfer. Raise if one of them is too large."""
         link = await self._retrier.perform(self._link(partition_id).get, f"a link to '{self._hub}'")
-        annotations = None if partition_key is None else {PARTITION_KEY: partition_key}
-        for portion in link.portions(payloads):
+        return link.portions(payloads)
+
+    async def _send_in_turn(
+        self, portions: list[list[bytes]], partition_id: str | None, annotations: dict[str, object] | None
+    ) -> None:
+        for portion in portions:
             if len(portion) == 1:
                 await self._send(portion[0], 0, partition_id)
             else:
-                batch = make_batch(portion, message_annotations=annotations)
-                await self._send(batch, BATCH_FORMAT, partition_id)
+                await self._send(make_batch(portion, message_annotations=annotations), BATCH_FORMAT, partition_id)
 
     async def close(self) -> None:
         """Detach the links."""
