@@ -9,8 +9,9 @@ from typing import Any, Final
 import pytest
 
 from tandem.errors import RemoteError
-from tandem.management.client import API, ManagementClient
+from tandem.management.client import ManagementClient
 from tandem.management.connection_string import ConnectionString
+from tandem.wire_names import JSON_API
 from tests.cli.program import Serving, one_line, serving, tandem, tandem_here
 from tests.patience import wait_until
 
@@ -163,7 +164,7 @@ def test_hubs_that_exist_are_kept_without_pyarrow_and_what_is_sealed_is_refused_
     config = tmp_path / "bus.toml"
     config.write_text('[[hubs]]\nname = "telemetry"\npartition_count = 1\n')
     options: list[str | Path] = ["--dev", "--no-operations", "--config", config]
-    partitions = f"{API}/hubs/telemetry/partitions"
+    partitions = f"{JSON_API}/hubs/telemetry/partitions"
     with serving(data, *options, prelude=_SMALL_SEGMENTS) as broker:
         done(broker, "hub", "send", "telemetry", "first")
         done(broker, "hub", "send", "telemetry", "second")

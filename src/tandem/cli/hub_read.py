@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from tandem import wire_names
 from tandem.cli.entities import management
 from tandem.cli.failure import CommandFailed
 from tandem.cli.hub import HubName
@@ -41,7 +42,6 @@ _DEFAULT_EVENTS: Final = 100
 _MAX_WAIT_S: Final = 10.0
 
 _ALL: Final = "all"
-_SELECTOR: Final = "apache.org:selector-filter:string"
 
 
 @app.command("read")
@@ -110,15 +110,15 @@ class _Position:
         self.sequence_number: int | None = None
         self.at_ms: int | None = None
         if text == "start":
-            self.selector = "amqp.annotation.x-opt-offset > '-1'"
+            self.selector = f"{wire_names.SELECTED_ANNOTATION}{wire_names.OFFSET} > '-1'"
         elif text == "end":
-            self.selector = "amqp.annotation.x-opt-offset > '@latest'"
+            self.selector = f"{wire_names.SELECTED_ANNOTATION}{wire_names.OFFSET} > '@latest'"
         elif text.isascii() and text.isdigit() and len(text) <= 18:
             self.sequence_number = int(text)
-            self.selector = f"amqp.annotation.x-opt-sequence-number >= '{text}'"
+            self.selector = f"{wire_names.SELECTED_ANNOTATION}{wire_names.SEQUENCE_NUMBER} >= '{text}'"
         else:
             self.at_ms = _moment_ms(text)
-            self.selector = f"amqp.annotation.x-opt-enqueued-time >= '{self.at_ms}'"
+            self.selector = f"{wire_names.SELECTED_ANNOTATION}{wire_names.ENQUEUED_TIME} >= '{self.at_ms}'"
         self._is_end = text == "end"
 
     def first_of(self, partition: dict[str, Any]) -> int:
@@ -199,9 +199,12 @@ class _Reading:
         from tandem.amqp import Source
         from tandem.amqp.types import Described, Symbol
 
-        selector = Described(Symbol(_SELECTOR), self._position.selector_of(partition))
+        name = Symbol(wire_names.SELECTOR_FILTER)
+        selector = Described(name, self._position.selector_of(partition))
         address = f"{self._hub}/ConsumerGroups/{self._group}/Partitions/{partition['partition']}"
-        return await client.receiver(Source(address, filter={Symbol(_SELECTOR): selector}), credit=credit)
+        return await client.receiver(
+            Source(address, filter={name: selector}), credit=credit
+        )
 
     async def _read(self, client: Client, partition: dict[str, Any]) -> None:
         """What is there, up to what was there at the beginning."""

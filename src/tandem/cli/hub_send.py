@@ -11,6 +11,7 @@ from tandem.cli.failure import CommandFailed
 from tandem.cli.hub import HubName, app
 from tandem.cli.options import AsJson, BodyFile, Connection, MessageProperties, read_body
 from tandem.cli.send import send_all, user_properties
+from tandem.wire_names import PARTITION_KEY
 
 __all__ = ["app", "send_events"]
 
@@ -45,7 +46,7 @@ def send_events(
     if key is not None and partition is not None:
         raise CommandFailed("one of --key and --partition at a time: a key chooses the partition")
     event = encode_message(
-        message_annotations=None if key is None else {"x-opt-partition-key": key},
+        message_annotations=None if key is None else {PARTITION_KEY: key},
         properties=None if content_type is None else Properties(content_type=content_type),
         application_properties=user_properties(properties or []) or None,
         data=read_body(body, file, "a body"),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from tandem import wire_names
 from tandem.cli.failure import CommandFailed
 from tandem.cli.messages import body_bytes, fields_of, print_messages
 from tandem.cli.options import AsJson, Connection, EntityPath
@@ -33,8 +34,6 @@ _BATCH: Final = 100
 
 # Milliseconds. Added to what a link is attached within: the broker waits that long for a session, and then answers.
 _LONGEST_WAIT_MS: Final = 2**31
-
-_TIMEOUT: Final = "com.microsoft:timeout"
 
 
 class SubQueueName(enum.Enum):
@@ -143,7 +142,7 @@ class _Inlet:
         """None for the next one that is free."""
         from tandem.amqp.types import Symbol
 
-        self._filter = {Symbol("com.microsoft:session-filter"): session_id}
+        self._filter = {Symbol(wire_names.SESSION_FILTER): session_id}
 
     async def attach(self, client: Client) -> Receiver:
         from tandem.amqp import Source
@@ -151,7 +150,7 @@ class _Inlet:
 
         wait_ms = _LONGEST_WAIT_MS if self._wait_ms is None else self._wait_ms
         source = Source(self._address, filter=self._filter)
-        properties: dict[object, object] = {Symbol(_TIMEOUT): UInt(min(wait_ms, _LONGEST_WAIT_MS))}
+        properties: dict[object, object] = {Symbol(wire_names.TIMEOUT): UInt(min(wait_ms, _LONGEST_WAIT_MS))}
         return await client.receiver(source, credit=0, is_settled=self._deletes, properties=properties)
 
     async def batches(self, receiver: Receiver, most: int) -> AsyncIterator[list[IncomingDelivery]]:
@@ -195,9 +194,9 @@ class _Settlement:
         if abandons:
             self._state = Modified(delivery_failed=True)
         elif dead_letters:
-            texts = {"DeadLetterReason": reason, "DeadLetterErrorDescription": description}
+            texts = {wire_names.DEAD_LETTER_REASON: reason, wire_names.DEAD_LETTER_ERROR_DESCRIPTION: description}
             info: dict[object, object] = {name: text for name, text in texts.items() if text is not None}
-            self._state = Rejected(AmqpError("com.microsoft:dead-letter", info=info))
+            self._state = Rejected(AmqpError(wire_names.DEAD_LETTER_CONDITION, info=info))
 
     async def settle(self, receiver: Receiver, batch: list[IncomingDelivery]) -> None:
         if self._abandons:
@@ -231,7 +230,7 @@ def _receive(
                 receiver = await inlet.attach(client)
             except RemoteError as error:
                 # No session was free.
-                if error.condition == _TIMEOUT:
+                if error.condition == wire_names.TIMEOUT:
                     return 0
                 raise
             async for batch in inlet.batches(receiver, most):

@@ -17,6 +17,7 @@ from tandem.cli.options import AsJson, BodyFile, Connection, EntityPath, Message
 from tandem.cli.output import Advance, progress
 from tandem.durations import parse_duration_ms
 from tandem.errors import ArgumentError, RemoteError
+from tandem.wire_names import SCHEDULED_ENQUEUE_TIME
 
 if TYPE_CHECKING:
     from tandem.amqp import DeliveryState
@@ -114,7 +115,7 @@ class _Draft:
         at_ms = self._scheduled_at_ms
         return encode_message(
             header=Header(durable=True, ttl_ms=self._time_to_live_ms),
-            message_annotations=None if at_ms is None else {"x-opt-scheduled-enqueue-time": Timestamp(at_ms)},
+            message_annotations=None if at_ms is None else {SCHEDULED_ENQUEUE_TIME: Timestamp(at_ms)},
             properties=self._properties,
             application_properties=self._application_properties,
             data=self._body,

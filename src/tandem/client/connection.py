@@ -25,6 +25,7 @@ from tandem.driver.endpoint import CLOSE_GRACE_S
 from tandem.errors import StateError, TandemError
 from tandem.hosts import dialled_host
 from tandem.namespace_identity import NamespaceIdentity
+from tandem.wire_names import CBS_NODE, MANAGEMENT_NODE
 
 __all__ = ["ServiceConnection", "Wire", "close_link"]
 
@@ -100,14 +101,14 @@ class Wire:
         return await self._token_provider.get_token(self._address.audience(path), self._waiting.utc_now_s())
 
     async def _open_cbs(self) -> RequestLink:
-        return await RequestLink.open(self.client, "$cbs", f"cbs-{self._reply_to}")
+        return await RequestLink.open(self.client, CBS_NODE, f"cbs-{self._reply_to}")
 
     async def _open_management(self, path: str) -> RequestLink:
         await self.authorize(path)
         return await RequestLink.open(self.client, f"{path}/$management", f"{path}-{self._reply_to}")
 
     async def _open_hub_management(self) -> RequestLink:
-        return await RequestLink.open(self.client, "$management", f"hubs-{self._reply_to}")
+        return await RequestLink.open(self.client, MANAGEMENT_NODE, f"hubs-{self._reply_to}")
 
     async def _open_coordinator(self) -> Sender:
         # On the session of the other links, the service would take it for the announcement that transactions span

@@ -11,19 +11,13 @@ from tandem.amqp import TransactionalState
 from tandem.amqp.types import LONG_TYPE, UUID_TYPE, Array, Int, Timestamp, UInt
 from tandem.client.connection import ServiceConnection
 from tandem.client.errors import MessagingError
-from tandem.client.message import (
-    DEAD_LETTER_DESCRIPTION,
-    DEAD_LETTER_REASON,
-    BrokeredMessage,
-    Settlement,
-)
+from tandem.client.message import BrokeredMessage, Settlement
 from tandem.client.requests import Answer
 from tandem.client.retry import Retrier
 from tandem.client.transaction import Transaction
+from tandem.wire_names import DEAD_LETTER_ERROR_DESCRIPTION, DEAD_LETTER_REASON, OPERATION_PREFIX
 
 __all__ = ["ManagementNode"]
-
-_PREFIX: Final = "com.microsoft:"
 
 # As the service counts them: settled by the sender as it hands out, or by the receiver afterwards.
 _RECEIVE_AND_DELETE: Final = 0
@@ -46,7 +40,7 @@ class ManagementNode:
             wire = await self._connection.wire()
             node = await wire.management(self._path)
             state: TransactionalState | None = None if transaction is None else await transaction.state(wire)
-            return await node.request({"operation": _PREFIX + operation}, body, state)
+            return await node.request({"operation": OPERATION_PREFIX + operation}, body, state)
 
         return await self._retrier.perform(attempt, f"{operation} on '{self._path}'")
 
@@ -108,7 +102,8 @@ class ManagementNode:
             "lock-tokens": Array(UUID_TYPE, [lock_token]),
         }
         if settlement is Settlement.DEAD_LETTER:
-            reason, description = changes.pop(DEAD_LETTER_REASON, None), changes.pop(DEAD_LETTER_DESCRIPTION, None)
+            reason = changes.pop(DEAD_LETTER_REASON, None)
+            description = changes.pop(DEAD_LETTER_ERROR_DESCRIPTION, None)
             body["deadletter-reason"] = reason
             body["deadletter-description"] = description
         if changes:

@@ -11,9 +11,11 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Final, Protocol, overload
 
+from tandem import wire_names
 from tandem.amqp import Message
 from tandem.amqp.message import BodyKind, Header, MessageId, Properties, encode_message
 from tandem.amqp.sections import FOOTER
+from tandem.amqp.stored import BROKER_ANNOTATIONS
 from tandem.amqp.types import Timestamp
 from tandem.client.checks import require_timedelta
 from tandem.client.message_body import Body, read_body, written_body
@@ -23,25 +25,10 @@ from tandem.rules.values import TimeSpan, amqp_value
 if TYPE_CHECKING:
     from tandem.client.transaction import Transaction
 
-__all__ = ["BrokeredMessage", "MessageState", "Settlement", "Settler"]
-
-SEQUENCE_NUMBER: Final = "x-opt-sequence-number"
-ENQUEUED_SEQUENCE_NUMBER: Final = "x-opt-enqueue-sequence-number"
-ENQUEUED_TIME: Final = "x-opt-enqueued-time"
-LOCKED_UNTIL: Final = "x-opt-locked-until"
-SCHEDULED_TIME: Final = "x-opt-scheduled-enqueue-time"
-PARTITION_KEY: Final = "x-opt-partition-key"
-VIA_PARTITION_KEY: Final = "x-opt-via-partition-key"
-DEAD_LETTER_SOURCE: Final = "x-opt-deadletter-source"
-MESSAGE_STATE: Final = "x-opt-message-state"
+__all__ = ["BROKER_MARKS", "BrokeredMessage", "MessageState", "Settlement", "Settler"]
 
 # What the broker says about a message it hands out, and what a message that is sent again must not say.
-_FROM_BROKER: Final = frozenset(
-    {SEQUENCE_NUMBER, ENQUEUED_SEQUENCE_NUMBER, ENQUEUED_TIME, LOCKED_UNTIL, DEAD_LETTER_SOURCE, MESSAGE_STATE}
-)
-
-DEAD_LETTER_REASON: Final = "DeadLetterReason"
-DEAD_LETTER_DESCRIPTION: Final = "DeadLetterErrorDescription"
+BROKER_MARKS: Final = frozenset(name.decode() for name in BROKER_ANNOTATIONS)
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
@@ -171,7 +158,7 @@ class BrokeredMessage:
     def clone(self) -> BrokeredMessage:
         """A message to be sent, with the same body, byte for byte, and the same properties."""
         copy = BrokeredMessage.from_payload(self.to_payload())
-        copy._annotations = {key: value for key, value in self._marks.items() if key not in _FROM_BROKER}
+        copy._annotations = {key: value for key, value in self._marks.items() if key not in BROKER_MARKS}
         copy._head.delivery_count = 0
         return copy
 
@@ -325,19 +312,19 @@ class BrokeredMessage:
 
     @property
     def partition_key(self) -> str | None:
-        return _text(self._marks.get(PARTITION_KEY))
+        return _text(self._marks.get(wire_names.PARTITION_KEY))
 
     @partition_key.setter
     def partition_key(self, partition_key: str | None) -> None:
-        _put(self._marks, PARTITION_KEY, partition_key)
+        _put(self._marks, wire_names.PARTITION_KEY, partition_key)
 
     @property
     def via_partition_key(self) -> str | None:
-        return _text(self._marks.get(VIA_PARTITION_KEY))
+        return _text(self._marks.get(wire_names.VIA_PARTITION_KEY))
 
     @via_partition_key.setter
     def via_partition_key(self, partition_key: str | None) -> None:
-        _put(self._marks, VIA_PARTITION_KEY, partition_key)
+        _put(self._marks, wire_names.VIA_PARTITION_KEY, partition_key)
 
     @property
     def time_to_live(self) -> timedelta | None:
@@ -359,23 +346,27 @@ class BrokeredMessage:
 
     @property
     def scheduled_enqueue_time_utc(self) -> datetime | None:
-        return _moment(self._marks.get(SCHEDULED_TIME))
+        return _moment(self._marks.get(wire_names.SCHEDULED_ENQUEUE_TIME))
 
     @scheduled_enqueue_time_utc.setter
     def scheduled_enqueue_time_utc(self, moment: datetime | None) -> None:
-        _put(self._marks, SCHEDULED_TIME, None if moment is None else _timestamp("scheduled_enqueue_time_utc", moment))
+        _put(
+            self._marks,
+            wire_names.SCHEDULED_ENQUEUE_TIME,
+            None if moment is None else _timestamp("scheduled_enqueue_time_utc", moment),
+        )
 
     # --- what the service says ------------------------------------------------------------------------------
 
     @property
     def sequence_number(self) -> int | None:
         """Given by the entity when it takes the message: 1, 2, 3 and so on."""
-        return _number(self._marks.get(SEQUENCE_NUMBER))
+        return _number(self._marks.get(wire_names.SEQUENCE_NUMBER))
 
     @property
     def enqueued_sequence_number(self) -> int | None:
         """The sequence number in the topic or queue from which it was passed on."""
-        return _number(self._marks.get(ENQUEUED_SEQUENCE_NUMBER))
+        return _number(self._marks.get(wire_names.ENQUEUE_SEQUENCE_NUMBER))
 
     @property
     def delivery_count(self) -> int:
@@ -384,7 +375,7 @@ class BrokeredMessage:
 
     @property
     def enqueued_time_utc(self) -> datetime | None:
-        return _moment(self._marks.get(ENQUEUED_TIME))
+        return _moment(self._marks.get(wire_names.ENQUEUED_TIME))
 
     @property
     def expires_at_utc(self) -> datetime | None:
@@ -401,23 +392,23 @@ class BrokeredMessage:
     def locked_until_utc(self) -> datetime | None:
         if self._locked_until_ms is not None:
             return Timestamp(self._locked_until_ms).to_datetime()
-        return _moment(self._marks.get(LOCKED_UNTIL))
+        return _moment(self._marks.get(wire_names.LOCKED_UNTIL))
 
     @property
     def dead_letter_source(self) -> str | None:
-        return _text(self._marks.get(DEAD_LETTER_SOURCE))
+        return _text(self._marks.get(wire_names.DEAD_LETTER_SOURCE))
 
     @property
     def dead_letter_reason(self) -> str | None:
-        return _text(self.properties.get(DEAD_LETTER_REASON))
+        return _text(self.properties.get(wire_names.DEAD_LETTER_REASON))
 
     @property
     def dead_letter_error_description(self) -> str | None:
-        return _text(self.properties.get(DEAD_LETTER_DESCRIPTION))
+        return _text(self.properties.get(wire_names.DEAD_LETTER_ERROR_DESCRIPTION))
 
     @property
     def state(self) -> MessageState:
-        return MessageState(_number(self._marks.get(MESSAGE_STATE)) or 0)
+        return MessageState(_number(self._marks.get(wire_names.MESSAGE_STATE)) or 0)
 
     @property
     def size(self) -> int:
@@ -463,9 +454,9 @@ class BrokeredMessage:
         """Move the message to the dead-letter queue of its entity, and say why."""
         changes = dict(properties or {})
         if reason is not None:
-            changes[DEAD_LETTER_REASON] = reason
+            changes[wire_names.DEAD_LETTER_REASON] = reason
         if description is not None:
-            changes[DEAD_LETTER_DESCRIPTION] = description
+            changes[wire_names.DEAD_LETTER_ERROR_DESCRIPTION] = description
         await self._lock_holder.settle(self, Settlement.DEAD_LETTER, changes, transaction)
 
     async def renew_lock(self) -> datetime:

@@ -23,11 +23,11 @@ from tandem.client.sender import check_outcome
 from tandem.client.settings import MAX_PREFETCH_COUNT, seconds
 from tandem.client.transaction import Transaction
 from tandem.errors import TandemError, UsageError
+from tandem.wire_names import DEAD_LETTER_CONDITION
 
 __all__ = ["MessageReceiver", "ReceiveMode"]
 
 # What the service calls the error of a message that its receiver dead-letters.
-_DEAD_LETTER: Final = "com.microsoft:dead-letter"
 
 # Sessions. What is asked for at once; the SDKs ask for as many.
 _SESSIONS_PER_PAGE: Final = 100
@@ -296,7 +296,7 @@ def _outcome(settlement: Settlement, properties: Mapping[str, object] | None) ->
     if settlement is Settlement.COMPLETE:
         return ACCEPTED
     if settlement is Settlement.DEAD_LETTER:
-        return Rejected(AmqpError(_DEAD_LETTER, None, changes))
+        return Rejected(AmqpError(DEAD_LETTER_CONDITION, None, changes))
     return Modified(
         delivery_failed=settlement is Settlement.ABANDON,
         undeliverable_here=settlement is Settlement.DEFER,

@@ -33,6 +33,7 @@ from tandem.client.retry import NoRetry
 from tandem.client.transaction import Transaction
 from tandem.driver import Sender
 from tandem.limits import MAX_MESSAGES_PER_BATCH
+from tandem.wire_names import MAX_MESSAGE_BATCH_SIZE, TRANSFER_DESTINATION
 
 __all__ = ["MessageSender", "SendLink", "check_outcome"]
 
@@ -44,9 +45,6 @@ _ENVELOPE_BYTES: Final = 256
 
 # Bytes. What the smallest tier of the service takes, where a link does not say.
 _DEFAULT_MAX_MESSAGE_SIZE_BYTES: Final = 262_144
-
-_BATCH_SIZE: Final = "com.microsoft:max-message-batch-size"
-_TRANSFER_DESTINATION: Final = "com.microsoft:transfer-destination-address"
 
 
 class SendLink:
@@ -62,7 +60,7 @@ class SendLink:
         attach = sender.link.attach
         announced = None if attach is None else attach.max_message_size
         self.max_message_size_bytes: int = announced or _DEFAULT_MAX_MESSAGE_SIZE_BYTES
-        batch = None if attach is None else (attach.properties or {}).get(_BATCH_SIZE)
+        batch = None if attach is None else (attach.properties or {}).get(MAX_MESSAGE_BATCH_SIZE)
         is_stated = isinstance(batch, int) and batch > 0
         self.max_batch_size_bytes: int = cast("int", batch) if is_stated else self.max_message_size_bytes
 
@@ -264,7 +262,7 @@ class MessageSender:
         if self._via is None:
             return SendLink(wire, await wire.client.sender(self._path), self._path, self._note_unanswered)
         await wire.authorize(self._via)
-        properties: dict[object, object] = {Symbol(_TRANSFER_DESTINATION): self._path}
+        properties: dict[object, object] = {Symbol(TRANSFER_DESTINATION): self._path}
         sender = await wire.client.sender(self._via, properties=properties)
         return SendLink(wire, sender, self._via, self._note_unanswered)
 

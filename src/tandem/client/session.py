@@ -21,16 +21,10 @@ from tandem.client.receiver import MessageReceiver, ReceiveMode
 from tandem.client.settings import seconds
 from tandem.client.transaction import Transaction
 from tandem.errors import RemoteError, UsageError
+from tandem.wire_names import LOCKED_UNTIL_UTC, SESSION_FILTER, TICKS_OF_1970, TICKS_PER_MS, TIMEOUT
 
 __all__ = ["MessageSession"]
 
-_SESSION_FILTER: Final = "com.microsoft:session-filter"
-_TIMEOUT: Final = "com.microsoft:timeout"
-_LOCKED_UNTIL: Final = "com.microsoft:locked-until-utc"
-
-# .NET counts in steps of 100 nanoseconds from the year 1.
-_TICKS_OF_1970: Final = 621_355_968_000_000_000
-_TICKS_PER_MICROSECOND: Final = 10
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 # Seconds. What is left for the answer itself, when the service waits for a session as long as it was told to.
@@ -61,7 +55,7 @@ class MessageSession(MessageReceiver):
         """Lock a session, or with None the next one that has messages. For the inside of this library."""
         timeout_s = seconds(timeout, self._connection.settings.operation_timeout.total_seconds())
         self._wanted = session_id
-        self._properties = {Symbol(_TIMEOUT): UInt(int(timeout_s * 1000))}
+        self._properties = {Symbol(TIMEOUT): UInt(int(timeout_s * 1000))}
         what = "the next session" if session_id is None else f"the session '{session_id}'"
         try:
             link = await self._retrier.perform(self._lock, f"accepting {what} of '{self._path}'", timeout_s + _ANSWER_S)
@@ -74,11 +68,11 @@ class MessageSession(MessageReceiver):
         self._link = link
         attach = link.link.attach
         filters = attach.source.filter if attach is not None and attach.source is not None else None
-        accepted = (filters or {}).get(_SESSION_FILTER)
+        accepted = (filters or {}).get(SESSION_FILTER)
         self._identifier = str(accepted) if isinstance(accepted, str) else session_id
-        ticks = (attach.properties or {}).get(_LOCKED_UNTIL) if attach is not None else None
+        ticks = (attach.properties or {}).get(LOCKED_UNTIL_UTC) if attach is not None else None
         if isinstance(ticks, int):
-            since_1970 = timedelta(microseconds=(ticks - _TICKS_OF_1970) // _TICKS_PER_MICROSECOND)
+            since_1970 = timedelta(milliseconds=(ticks - TICKS_OF_1970) / TICKS_PER_MS)
             self._locked_until_utc = _EPOCH + since_1970
 
     async def _lock(self) -> Inbox | None:
@@ -155,4 +149,4 @@ class MessageSession(MessageReceiver):
         raise error
 
     async def _open(self) -> Inbox:
-        return await self._attach(Source(self._path, filter={Symbol(_SESSION_FILTER): self._wanted}), self._properties)
+        return await self._attach(Source(self._path, filter={Symbol(SESSION_FILTER): self._wanted}), self._properties)

@@ -29,6 +29,7 @@ from tandem.engine.session_key import session_key
 from tandem.engine.subqueue import SubQueue
 from tandem.errors import DecodeError, EntityDisabled, MessageSizeExceeded, QuotaExceeded, Scope
 from tandem.limits import MAX_HOPS, MAX_PAGE_MESSAGES, PARTITION_COUNT
+from tandem.wire_names import DEAD_LETTER_ERROR_DESCRIPTION, DEAD_LETTER_REASON
 
 if TYPE_CHECKING:
     from tandem.engine.namespace import Namespace
@@ -44,15 +45,15 @@ STREAMS_PER_QUEUE: Final = 4
 _FORGET_INTERVAL_MS: Final = 5_000
 
 _TOO_MANY_HOPS: Final = {
-    "DeadLetterReason": "MaxTransferHopCountExceeded",
-    "DeadLetterErrorDescription": (
+    DEAD_LETTER_REASON: "MaxTransferHopCountExceeded",
+    DEAD_LETTER_ERROR_DESCRIPTION: (
         "The maximum number of allowed hops when forwarding between queues has been exceeded. "
         f"This value is set to {MAX_HOPS}."
     ),
 }
 NO_SESSION: Final = {
-    "DeadLetterReason": "Session ID is null",
-    "DeadLetterErrorDescription": "Session enabled entity doesn't allow a message whose session identifier is null.",
+    DEAD_LETTER_REASON: "Session ID is null",
+    DEAD_LETTER_ERROR_DESCRIPTION: "Session enabled entity doesn't allow a message whose session identifier is null.",
 }
 
 
@@ -525,13 +526,13 @@ def _why_not(target: Queue | None, name: str, message: BrokeredMessage) -> dict[
     """Why a message cannot be forwarded to a queue, as the properties of a dead letter."""
     if target is None:
         return {
-            "DeadLetterReason": "ForwardingFailed",
-            "DeadLetterErrorDescription": f"The messaging entity '{name}' could not be found.",
+            DEAD_LETTER_REASON: "ForwardingFailed",
+            DEAD_LETTER_ERROR_DESCRIPTION: f"The messaging entity '{name}' could not be found.",
         }
     if not target.description.can_send:
         return {
-            "DeadLetterReason": "ForwardingFailed",
-            "DeadLetterErrorDescription": f"Messaging entity '{name}' is currently disabled.",
+            DEAD_LETTER_REASON: "ForwardingFailed",
+            DEAD_LETTER_ERROR_DESCRIPTION: f"Messaging entity '{name}' is currently disabled.",
         }
     if target.description.requires_session and message.session_id is None:
         if message.stored is not None:
@@ -540,5 +541,5 @@ def _why_not(target: Queue | None, name: str, message: BrokeredMessage) -> dict[
             return dict(NO_SESSION)
     if target.size_bytes + message.size_bytes > target.description.max_size_bytes:
         what = f"The maximum entity size has been reached or exceeded for {target.noun}: '{name}'."
-        return {"DeadLetterReason": "ForwardingFailed", "DeadLetterErrorDescription": what}
+        return {DEAD_LETTER_REASON: "ForwardingFailed", DEAD_LETTER_ERROR_DESCRIPTION: what}
     return None

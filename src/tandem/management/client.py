@@ -14,9 +14,9 @@ from tandem.auth.sas import make_token
 from tandem.errors import RemoteError, TandemError
 from tandem.hosts import dialled_host
 from tandem.management.connection_string import ConnectionString
+from tandem.wire_names import JSON_API
 
 __all__ = [
-    "API",
     "AuthorizationRules",
     "BrokerUnreachable",
     "Collection",
@@ -26,9 +26,6 @@ __all__ = [
     "Operations",
     "failure_text",
 ]
-
-# What the path of everything in the JSON API begins with.
-API: Final = "/$api/v1"
 
 # Seconds. Connecting, and each part of an answer.
 REQUEST_TIMEOUT_S: Final = 30.0
@@ -306,7 +303,7 @@ class AuthorizationRules:
 
 
 def _path(*parts: str) -> str:
-    return f"{API}/" + "/".join(quote(part, safe="") for part in parts)
+    return f"{JSON_API}/" + "/".join(quote(part, safe="") for part in parts)
 
 
 def failure_text(error: Exception) -> str:

@@ -19,6 +19,7 @@ from tandem.server.faults.http import MUTING_FAULT, Withheld, hang_up, has_met_f
 from tandem.server.health.monitor import Monitor
 from tandem.server.hosted_namespace import HostedNamespace
 from tandem.server.tracking import Tracker
+from tandem.wire_names import JSON_API
 
 __all__ = ["HEALTH_PATH", "Gate", "ManagedBroker"]
 
@@ -28,10 +29,10 @@ Result = TypeVar("Result")
 _namespace: Final[ContextVar[HostedNamespace]] = ContextVar("namespace")
 
 # Below it faults are set and cleared.
-FAULTS_PATH: Final = "/$api/v1/faults"
+FAULTS_PATH: Final = f"{JSON_API}/faults"
 
 # How the broker is: this is answered whatever is wrong with it.
-DIAGNOSIS_PATH: Final = "/$api/v1/diagnosis"
+DIAGNOSIS_PATH: Final = f"{JSON_API}/diagnosis"
 
 # Whether the process serves at all: whoever asks would end it otherwise.
 HEALTH_PATH: Final = "/health"

@@ -17,12 +17,12 @@ import pyarrow as pa
 from tandem.client import blocking
 from tandem.errors import RemoteError
 from tandem.hosts import dialled_host
-from tandem.management.client import API
 from tandem.spark.connection import parse
 from tandem.spark.given_options import OptionError
 from tandem.spark.offsets import DataLoss, EventRange, HubExtent, PartitionExtent, expired
 from tandem.spark.options import EventHubsOptions
 from tandem.spark.reaching import Retrying
+from tandem.wire_names import FIRST_SEQUENCE_NUMBER_HEADER, JSON_API
 
 __all__ = ["BulkTransport"]
 
@@ -67,7 +67,7 @@ class BulkTransport:
 
     def _positions(self, query: str) -> dict[str, Any]:
         retrying = Retrying(f"asking about '{self._hub}'", self._options.operation_timeout_s)
-        path = f"{API}/hubs/{quote(self._hub, safe='')}/partitions{query}"
+        path = f"{JSON_API}/hubs/{quote(self._hub, safe='')}/partitions{query}"
 
         def attempt() -> dict[str, Any]:
             with self._request(path) as response:
@@ -101,7 +101,7 @@ class BulkTransport:
     @contextlib.contextmanager
     def _events(self, wanted: EventRange, incarnation: str) -> Iterator[http.client.HTTPResponse]:
         query = urlencode({"from": wanted.first, "to": wanted.end, "incarnation": incarnation})
-        path = f"{API}/hubs/{quote(self._hub, safe='')}/partitions/{wanted.partition}/events?{query}"
+        path = f"{JSON_API}/hubs/{quote(self._hub, safe='')}/partitions/{wanted.partition}/events?{query}"
         try:
             with self._request(path) as response:
                 yield response
@@ -114,7 +114,7 @@ class BulkTransport:
 
     def _oldest(self, partition: str, first: int, headers: Message) -> int:
         """The first event that will come: what the broker says before it sends anything."""
-        oldest = int(headers["Tandem-First-Sequence-Number"])
+        oldest = int(headers[FIRST_SEQUENCE_NUMBER_HEADER])
         if oldest > first and self._options.fails_on_data_loss:
             raise expired(self._hub, partition, first, oldest)
         return oldest

@@ -18,6 +18,7 @@ from tandem.client.service_address import ServiceAddress, parse_connection_strin
 from tandem.client.settings import MessagingFactorySettings
 from tandem.client.token_provider import TokenProvider
 from tandem.errors import ConfigurationError
+from tandem.wire_names import TYPE_EVENT_HUB, TYPE_PARTITION
 
 __all__ = ["DEFAULT_CONSUMER_GROUP", "EventHubClient", "EventHubProperties", "PartitionProperties"]
 
@@ -130,7 +131,7 @@ class EventHubClient:
 
     async def get_properties(self) -> EventHubProperties:
         """The name, the age and the partitions of the hub."""
-        body = (await self._read("com.microsoft:eventhub", {})).body
+        body = (await self._read(TYPE_EVENT_HUB, {})).body
         ids = body.get("partition_ids")
         partition_ids = tuple(str(one) for one in ids) if isinstance(ids, Array | list) else ()
         created = body.get("created_at")
@@ -140,7 +141,7 @@ class EventHubClient:
 
     async def get_partition_properties(self, partition_id: str) -> PartitionProperties:
         """What a partition holds at the moment."""
-        body = (await self._read("com.microsoft:partition", {"partition": partition_id})).body
+        body = (await self._read(TYPE_PARTITION, {"partition": partition_id})).body
         is_empty = bool(body.get("is_partition_empty"))
         moment = body.get("last_enqueued_time_utc")
         return PartitionProperties(

@@ -19,14 +19,15 @@ from tandem.client.lazy import Lazy
 from tandem.client.retry import Retrier
 from tandem.client.settings import seconds
 from tandem.errors import UsageError
+from tandem.wire_names import RECEIVER_EPOCH, SELECTOR_FILTER
 
 __all__ = ["DEFAULT_PREFETCH_COUNT", "EventHubConsumer"]
 
 # Events. What comes ahead of the reader; as the official SDKs have it.
 DEFAULT_PREFETCH_COUNT: Final = 300
 
-_SELECTOR: Final = Symbol("apache.org:selector-filter:string")
-_EPOCH: Final = Symbol("com.microsoft:epoch")
+_SELECTOR: Final = Symbol(SELECTOR_FILTER)
+_EPOCH: Final = Symbol(RECEIVER_EPOCH)
 
 
 class EventHubConsumer:

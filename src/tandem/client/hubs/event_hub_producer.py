@@ -8,11 +8,12 @@ from typing import Self
 
 from tandem.amqp import BATCH_FORMAT, make_batch
 from tandem.client.connection import ServiceConnection, close_link
-from tandem.client.hubs.event_data import PARTITION_KEY, EventData
+from tandem.client.hubs.event_data import EventData
 from tandem.client.lazy import Lazy
 from tandem.client.retry import Retrier
 from tandem.client.sender import SendLink
 from tandem.errors import UsageError
+from tandem.wire_names import PARTITION_KEY
 
 __all__ = ["EventHubProducer"]
 

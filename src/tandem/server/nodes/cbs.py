@@ -13,13 +13,12 @@ from tandem.errors import ArgumentError, DecodeError, NotFound, OperationNotImpl
 from tandem.server.faults.faults import Faults
 from tandem.server.nodes.coordinator import refuses_transaction
 from tandem.server.nodes.responses import find_response_link
+from tandem.wire_names import CBS_NODE
 
 if TYPE_CHECKING:
     from tandem.server.peer import Peer
 
-__all__ = ["NODE", "CbsLink"]
-
-NODE: Final = "$cbs"
+__all__ = ["CbsLink"]
 
 # Requests. As the service grants.
 _CREDIT: Final = 100
@@ -45,7 +44,7 @@ class CbsLink:
         link = self._link
         if link.credit < _CREDIT // 2:
             link.grant(_CREDIT)
-        if not refuses_transaction(link, delivery, NODE):
+        if not refuses_transaction(link, delivery, CBS_NODE):
             self._take(delivery, is_new=True)
 
     def _take(self, delivery: IncomingDelivery, *, is_new: bool) -> None:
@@ -61,7 +60,7 @@ class CbsLink:
             link.settle(delivery, Rejected(AmqpError.of(error)))
             return
         link.settle(delivery, ACCEPTED)
-        response = find_response_link(self._peer.response_links, NODE, properties.reply_to, link)
+        response = find_response_link(self._peer.response_links, CBS_NODE, properties.reply_to, link)
         if response is None:
             return
         outcome: dict[str, object] = {"status-code": Int(status), "status-description": description}

@@ -20,6 +20,7 @@ from tandem.errors import ArgumentError, DecodeError, OperationNotImplemented, P
 from tandem.server.nodes.coordinator import refuses_transaction
 from tandem.server.nodes.event_hub import NO_EVENT_TIME_MS
 from tandem.server.nodes.responses import find_response_link
+from tandem.wire_names import TYPE_EVENT_HUB, TYPE_PARTITION
 
 if TYPE_CHECKING:
     from tandem.server.peer import Peer
@@ -31,9 +32,6 @@ _CREDIT: Final = 100
 
 # Bytes. A token is at most 16 KiB, and some properties come with it. Strangers may send such requests too.
 _MAX_REQUEST_BYTES: Final = 32_768
-
-_HUB: Final = "com.microsoft:eventhub"
-_PARTITION: Final = "com.microsoft:partition"
 
 
 class HubManagementLink:
@@ -132,11 +130,11 @@ class HubManagementLink:
     def _read(self, asked: dict[str, object], path: str) -> dict[str, object]:
         hub = self.peer.services.namespace.hubs.get(path)
         kind = asked.get("type")
-        if kind == _HUB:
+        if kind == TYPE_EVENT_HUB:
             return _describe(hub)
-        if kind == _PARTITION:
+        if kind == TYPE_PARTITION:
             return _describe_partition(hub, str(asked.get("partition")))
-        raise ArgumentError(f"type is {kind!r:.80}; it must be {_HUB} or {_PARTITION}")
+        raise ArgumentError(f"type is {kind!r:.80}; it must be {TYPE_EVENT_HUB} or {TYPE_PARTITION}")
 
     def close(self) -> None:
         """Do nothing: the link holds no state."""
@@ -153,7 +151,7 @@ def _token_text(token: object) -> str:
 def _describe(hub: EventHub) -> dict[str, object]:
     return {
         "name": hub.name,
-        "type": _HUB,
+        "type": TYPE_EVENT_HUB,
         "created_at": Timestamp(hub.created_at_ms),
         "partition_count": Int(len(hub.partitions)),
         "partition_ids": Array(STRING_TYPE, [str(one.partition_id) for one in hub.partitions]),
@@ -166,7 +164,7 @@ def _describe_partition(hub: EventHub, partition_id: str) -> dict[str, object]:
     at_ms = partition.last_enqueued_at_ms
     return {
         "name": hub.name,
-        "type": _PARTITION,
+        "type": TYPE_PARTITION,
         "partition": str(partition.partition_id),
         # -1 before the first event: 0 would be the number of an event.
         "begin_sequence_number": partition.begin_sequence_number if partition.next_sequence_number else -1,
