@@ -16,8 +16,8 @@ from tandem.amqp import Message
 from tandem.amqp.message import encode_message
 from tandem.cli.messages import fields_of
 from tandem.cli.output import neutral, neutral_lines
+from tandem.connection_string import ConnectionString
 from tandem.management.client import ManagementClient
-from tandem.management.connection_string import ConnectionString
 from tests.cli.program import tandem, tandem_here
 
 # What it takes to clear a screen, set a title, and write from right to left.

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import pytest
 
+from tandem.connection_string import ConnectionString
 from tandem.errors import RemoteError
 from tandem.management.client import ManagementClient
-from tandem.management.connection_string import ConnectionString
 from tandem.wire_names import JSON_API
 from tests.cli.program import Serving, one_line, serving, tandem, tandem_here
 from tests.patience import wait_until

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tandem.auth import KeyRing, Right, make_token, verify
+from tandem.connection_string import ROOT_RULE_NAME
 from tandem.errors import ConfigurationError
-from tandem.server.keys import ROOT_RULE_NAME, load_or_make_keys
+from tandem.server.keys import load_or_make_keys
 
 
 def primary_key(keys: KeyRing) -> str:

@@ -10,35 +10,27 @@ object:
 
 from __future__ import annotations
 
-import http.client
 import sys
 import time
-from contextlib import closing
 from functools import partial
 from typing import Final
-from urllib.parse import quote
 
 import msgspec
 
 from tandem.amqp import Event, IncomingDelivery, LinkAttached, ReceiverLink, SenderLink, SessionBegun, Source
 from tandem.amqp.batch import BATCH_FORMAT, make_batch
 from tandem.amqp.message import encode_message
-from tandem.auth.sas import make_token
 from tandem.bench.flood import Budget, Progress, Sending, Side, connected, disconnected
 from tandem.bench.job import LoadFailed, Peer
+from tandem.connection_string import ConnectionString
 from tandem.driver import run
 from tandem.errors import TandemError
+from tandem.management.http_client import HttpClient, api_path
 
 __all__ = ["HubJob", "hub_traffic"]
 
 # Events. What a reader lets come ahead: more than the broker reads from disk at once, so that it need not wait.
 READ_CREDIT: Final = 4_000
-
-# Seconds. A token for the reads of one job.
-TOKEN_LIFETIME_S: Final = 3_600
-
-# Seconds. How long a part of an answer may take.
-BULK_TIMEOUT_S: Final = 60.0
 
 
 class HubJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,21 +128,14 @@ async def _bulk(job: HubJob) -> dict[str, float]:
 
     assert job.peer.user is not None
     assert job.peer.password is not None
-    address = f"http://{job.peer.host}:{job.peer.port}/"
-    token = make_token(address, job.peer.user, job.peer.password, int(time.time()) + TOKEN_LIFETIME_S)
+    client = HttpClient(ConnectionString(job.peer.host, job.peer.port, job.peer.user, job.peer.password))
     started_at = time.perf_counter()
-    with closing(http.client.HTTPConnection(job.peer.host, job.peer.port, timeout=BULK_TIMEOUT_S)) as connection:
-        for partition, count in enumerate(job.events):
-            path = f"/$api/v1/hubs/{quote(job.hub, safe='')}/partitions/{partition}/events?to={count}"
-            connection.request("GET", path, headers={"Authorization": token})
-            answer = connection.getresponse()
-            if answer.status != http.client.OK:
-                raise LoadFailed(f"GET {path}: {answer.status} {answer.read(1_000).decode(errors='replace')}")
+    for partition, count in enumerate(job.events):
+        path = f"{api_path('hubs', job.hub, 'partitions', str(partition), 'events')}?to={count}"
+        with client.open("GET", path) as answer:
             rows = sum(batch.num_rows for batch in pa.ipc.open_stream(answer))
-            # The end of the stream is not that of the answer.
-            answer.read()
-            if rows != count:
-                raise LoadFailed(f"GET {path}: {rows:,} events came, {count:,} were expected")
+        if rows != count:
+            raise LoadFailed(f"GET {path}: {rows:,} events came, {count:,} were expected")
     return {"seconds": time.perf_counter() - started_at}
 
 

@@ -202,9 +202,7 @@ class _Reading:
         name = Symbol(wire_names.SELECTOR_FILTER)
         selector = Described(name, self._position.selector_of(partition))
         address = f"{self._hub}/ConsumerGroups/{self._group}/Partitions/{partition['partition']}"
-        return await client.receiver(
-            Source(address, filter={name: selector}), credit=credit
-        )
+        return await client.receiver(Source(address, filter={name: selector}), credit=credit)
 
     async def _read(self, client: Client, partition: dict[str, Any]) -> None:
         """What is there, up to what was there at the beginning."""

@@ -11,12 +11,11 @@ from typing import Final
 
 from tandem.amqp import Settings
 from tandem.cli.entities import advised, broker_of
-from tandem.connection_pairs import bracketed
+from tandem.connection_string import DEFAULT_PORT
 from tandem.driver import Client
 from tandem.errors import RemoteError, UnauthorizedAccess
-from tandem.hosts import dialled_host
-from tandem.management.client import BrokerUnreachable, failure_text
-from tandem.management.connection_string import DEFAULT_PORT
+from tandem.hosts import bracketed, dialled_host
+from tandem.management.http_client import BrokerUnreachable, failure_text
 
 __all__ = ["connected"]
 

@@ -16,10 +16,10 @@ from tandem.client.interception import SendInterceptor
 from tandem.client.lazy import Lazy
 from tandem.client.requests import RequestLink
 from tandem.client.retry import Retrier, RetryPolicy
-from tandem.client.service_address import ServiceAddress
 from tandem.client.settings import MessagingFactorySettings
 from tandem.client.token_provider import Token, TokenProvider
 from tandem.client.waiting import Waiting
+from tandem.connection_string import ServiceAddress
 from tandem.driver import Client, Sender
 from tandem.driver.endpoint import CLOSE_GRACE_S
 from tandem.errors import StateError, TandemError

@@ -14,12 +14,12 @@ from tandem.client.queue_client import QueueClient
 from tandem.client.receiver import MessageReceiver, ReceiveMode
 from tandem.client.retry import NoRetry, RetryPolicy
 from tandem.client.sender import MessageSender
-from tandem.client.service_address import ServiceAddress, parse_connection_string
 from tandem.client.settings import MessagingFactorySettings
 from tandem.client.subscription_client import SubscriptionClient
-from tandem.client.token_provider import TokenProvider
+from tandem.client.token_provider import TokenProvider, token_provider_of
 from tandem.client.topic_client import TopicClient
 from tandem.client.transaction import Transaction
+from tandem.connection_string import ConnectionString, ServiceAddress
 from tandem.errors import StateError
 from tandem.namespace_identity import NamespaceIdentity
 
@@ -67,8 +67,8 @@ class MessagingFactory:
         cls, connection_string: str, settings: MessagingFactorySettings | None = None
     ) -> MessagingFactory:
         """For the namespace and with the key that a connection string names."""
-        parts = parse_connection_string(connection_string)
-        return cls(parts.address, parts.token_provider, settings)
+        given = ConnectionString.parse(connection_string)
+        return cls(given.address, token_provider_of(given), settings)
 
     async def __aenter__(self) -> Self:
         return self

@@ -72,7 +72,7 @@ from tandem.client.blocking import mapped, optional, run
 from tandem.client.hubs.event_hub_consumer import DEFAULT_PREFETCH_COUNT
 from tandem.client.interception import Pairing
 from tandem.client.message_body import Body
-from tandem.client.service_address import ServiceAddress
+from tandem.connection_string import ServiceAddress
 from tandem.rules import Filter
 
 if TYPE_CHECKING:

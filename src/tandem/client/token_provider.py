@@ -9,9 +9,10 @@ from urllib.parse import unquote, urlsplit
 
 from tandem.auth.sas import is_sas_token, make_token, parse_token
 from tandem.client.checks import require_seconds
+from tandem.connection_string import ConnectionString
 from tandem.errors import UsageError
 
-__all__ = ["Token", "TokenProvider"]
+__all__ = ["Token", "TokenProvider", "token_provider_of"]
 
 # Seconds for which a token made from a key is valid; it is renewed before. The official SDKs use an hour as well.
 DEFAULT_TOKEN_LIFETIME_S: Final = 3_600
@@ -69,6 +70,13 @@ class TokenProvider(abc.ABC):
     def create_from_token(token: str) -> TokenProvider:
         """Return a provider of one token that was made elsewhere. It cannot be renewed."""
         return _FixedTokenProvider(token)
+
+
+def token_provider_of(given: ConnectionString) -> TokenProvider:
+    """Return a provider of tokens with the key, or of the one token, of a connection string."""
+    if given.signature:
+        return TokenProvider.create_from_token(given.signature)
+    return TokenProvider.create_shared_access_signature(given.rule_name, given.key, entity_path=given.entity_path or "")
 
 
 class _KeyTokenProvider(TokenProvider):

@@ -18,8 +18,8 @@ from tandem.client.errors import (
 )
 from tandem.client.messaging_factory import MessagingFactory
 from tandem.client.retry import RetryPolicy
-from tandem.client.service_address import ServiceAddress
 from tandem.client.waiting import Waiting
+from tandem.connection_string import ServiceAddress
 from tandem.errors import ConfigurationError
 from tandem.pairing.ownership import BacklogOwner, BacklogQueue, Reached, resolve_owner
 

@@ -11,7 +11,7 @@ from tandem.client.errors import MessageSizeExceededError
 from tandem.client.message import BrokeredMessage
 from tandem.client.messaging_factory import MessagingFactory
 from tandem.client.sender import MessageSender
-from tandem.client.service_address import ServiceAddress
+from tandem.connection_string import ServiceAddress
 from tandem.errors import TandemError
 from tandem.namespace_identity import NamespaceIdentity
 from tandem.pairing.backlog import (

@@ -17,20 +17,15 @@ from pathlib import Path
 from typing import Final
 
 from tandem.auth.keys import ALL_RIGHTS, KEY_BYTES, AuthorizationRule, KeyRing, make_key
+from tandem.connection_string import DEVELOPMENT_KEY, ROOT_RULE_NAME
 from tandem.errors import ConfigurationError
 
-__all__ = ["DEFAULT_DATA_DIR", "DEVELOPMENT_KEY", "KEYS_NAME", "ROOT_RULE_NAME", "load_or_make_keys", "save_keys"]
+__all__ = ["DEFAULT_DATA_DIR", "KEYS_NAME", "load_or_make_keys", "save_keys"]
 
 KEYS_NAME: Final = "keys.json"
 
 # Where a broker keeps its data, if it is not told, and where the command line looks for its keys.
 DEFAULT_DATA_DIR: Final = Path("tandem-data")
-
-# The rule that every namespace of the service starts with, and that the official emulator has.
-ROOT_RULE_NAME: Final = "RootManageSharedAccessKey"
-
-# The key of the official emulator, as its documentation prints it: it protects nothing.
-DEVELOPMENT_KEY: Final = "SAS_KEY_VALUE"
 
 # Bytes. The rules of a namespace and of a thousand entities; a larger file is none of ours.
 MAX_KEYS_FILE_BYTES: Final = 16_777_216

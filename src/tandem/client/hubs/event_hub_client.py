@@ -14,9 +14,9 @@ from tandem.client.hubs.event_hub_consumer import DEFAULT_PREFETCH_COUNT, EventH
 from tandem.client.hubs.event_hub_producer import EventHubProducer
 from tandem.client.hubs.event_position import EventPosition
 from tandem.client.requests import Answer
-from tandem.client.service_address import ServiceAddress, parse_connection_string
 from tandem.client.settings import MessagingFactorySettings
-from tandem.client.token_provider import TokenProvider
+from tandem.client.token_provider import TokenProvider, token_provider_of
+from tandem.connection_string import ConnectionString, ServiceAddress
 from tandem.errors import ConfigurationError
 from tandem.wire_names import TYPE_EVENT_HUB, TYPE_PARTITION
 
@@ -81,11 +81,11 @@ class EventHubClient:
         settings: MessagingFactorySettings | None = None,
     ) -> EventHubClient:
         """For a hub by its name, or the one that the connection string names as EntityPath."""
-        parts = parse_connection_string(connection_string)
-        name = event_hub_name or parts.entity_path
+        given = ConnectionString.parse(connection_string)
+        name = event_hub_name or given.entity_path
         if name is None:
             raise ConfigurationError("event_hub_name is missing: give it, or a connection string with EntityPath")
-        return cls(parts.address, parts.token_provider, name, settings)
+        return cls(given.address, token_provider_of(given), name, settings)
 
     @property
     def event_hub_name(self) -> str:
