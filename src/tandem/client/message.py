@@ -169,7 +169,7 @@ class BrokeredMessage:
         """The bytes of the body. Of a body that is one AMQP string or binary, these."""
         if self._body is not None:
             return self._body
-        source = self._received
+        source = self.received
         data = source.data
         if data is not None:
             return data
@@ -206,7 +206,7 @@ class BrokeredMessage:
         """The body as other AMQP clients may write it: one value, or a list of those of a sequence; else the bytes."""
         if self._body is not None:
             return self._body
-        source = self._received
+        source = self.received
         if source.body_kind is BodyKind.VALUE:
             return source.value
         if source.body_kind is BodyKind.SEQUENCE:
@@ -216,14 +216,15 @@ class BrokeredMessage:
     # --- what the sender says -------------------------------------------------------------------------------
 
     @property
-    def _received(self) -> Message:
+    def received(self) -> Message:
+        """The message as it came, before any change. For the inside of this library."""
         assert self._source is not None, "what is not set was received"
         return self._source
 
     @property
     def _bare(self) -> Properties:
         if self._properties is None:
-            self._properties = self._received.properties or Properties()
+            self._properties = self.received.properties or Properties()
         return self._properties
 
     @property
@@ -235,7 +236,7 @@ class BrokeredMessage:
     @property
     def _marks(self) -> dict[str, object]:
         if self._annotations is None:
-            marks = self._received.message_annotations or {}
+            marks = self.received.message_annotations or {}
             self._annotations = {str(key): value for key, value in marks.items()}
         return self._annotations
 
@@ -243,7 +244,7 @@ class BrokeredMessage:
     def properties(self) -> dict[str, object]:
         """The program's own properties, which rules look at."""
         if self._application_properties is None:
-            self._application_properties = self._received.application_properties or {}
+            self._application_properties = self.received.application_properties or {}
         return self._application_properties
 
     @property
@@ -497,7 +498,7 @@ class BrokeredMessage:
             properties=self._bare,
             application_properties=_encodable(self.properties),
         )
-        sections = self._received.sections
+        sections = self.received.sections
         # The body as it was received, of whatever kind: it is not decoded to be sent again.
         return head + (sections.raw(sections.body_code) if sections.body_code else b"") + sections.raw(FOOTER)
 
