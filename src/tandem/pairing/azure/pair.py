@@ -286,9 +286,9 @@ class SdkPair(abc.ABC):
                 sys.excepthook(*sys.exc_info())
         self.report(told)
 
+    @abc.abstractmethod
     def tell_soon(self, told: Told) -> None:
         """Pass on what happened, from the event loop of `tandem.client`."""
-        self.tell(told)
 
     @abc.abstractmethod
     def report(self, told: Told) -> None:
