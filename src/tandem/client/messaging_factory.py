@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
+from tandem.client.closed_at_exit import ClosedAtExit
 from tandem.client.connection import ServiceConnection
 from tandem.client.errors import MessagingError
 from tandem.client.interception import Pairing
@@ -43,7 +43,7 @@ class _Unpaired:
 _UNPAIRED: Final = _Unpaired()
 
 
-class MessagingFactory:
+class MessagingFactory(ClosedAtExit):
     """Makes what sends and receives. Nothing is connected before something is sent or received.
 
     Use it as an async context manager, or close it: that closes all that it made.
@@ -69,14 +69,6 @@ class MessagingFactory:
         """For the namespace and with the key that a connection string names."""
         given = ConnectionString.parse(connection_string)
         return cls(given.address, token_provider_of(given), settings)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     @property
     def address(self) -> str:

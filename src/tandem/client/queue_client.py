@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self
-
+from tandem.client.closed_at_exit import ClosedAtExit
 from tandem.client.connection import ServiceConnection
 from tandem.client.receiver import ReceiveMode
 from tandem.client.receiving import ReceivingClient
@@ -14,7 +12,7 @@ from tandem.client.sending import SendingClient
 __all__ = ["QueueClient"]
 
 
-class QueueClient(SendingClient, ReceivingClient):
+class QueueClient(SendingClient, ReceivingClient, ClosedAtExit):
     """Sends to a queue and receives from it."""
 
     def __init__(
@@ -27,14 +25,6 @@ class QueueClient(SendingClient, ReceivingClient):
     def path(self) -> str:
         """The path of the queue."""
         return self._sender.path
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Give back what was fetched ahead, and detach both links."""

@@ -7,12 +7,12 @@ import enum
 import uuid
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from types import TracebackType
-from typing import Final, Self, cast
+from typing import Final, cast
 
 from tandem.amqp import ACCEPTED, RELEASED, AmqpError, DeliveryState, IncomingDelivery, Modified, Rejected, Source
 from tandem.amqp.types import Symbol
 from tandem.client.checks import require_whole_number
+from tandem.client.closed_at_exit import ClosedAtExit
 from tandem.client.connection import ServiceConnection, close_link
 from tandem.client.errors import MessagingCommunicationError, MessagingError, OperationTimeoutError, messaging_error
 from tandem.client.inbox import Inbox
@@ -43,7 +43,7 @@ class ReceiveMode(enum.Enum):
     RECEIVE_AND_DELETE = "receive-and-delete"
 
 
-class MessageReceiver:
+class MessageReceiver(ClosedAtExit):
     """Receives from one entity.
 
     In the mode PEEK_LOCK each message is locked for this receiver until it is settled or its lock ends. In the mode
@@ -75,14 +75,6 @@ class MessageReceiver:
     def receive_mode(self) -> ReceiveMode:
         """Whether messages are held until they are completed."""
         return self._mode
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     # --- receiving ------------------------------------------------------------------------------------------
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
-from types import TracebackType
-from typing import Final, Self, cast
+from typing import Final, cast
 
 from tandem.amqp import (
     BATCH_FORMAT,
@@ -18,6 +17,7 @@ from tandem.amqp import (
     make_batch,
 )
 from tandem.amqp.types import Symbol
+from tandem.client.closed_at_exit import ClosedAtExit
 from tandem.client.connection import ServiceConnection, Wire, close_link
 from tandem.client.errors import (
     MessageSizeExceededError,
@@ -114,7 +114,7 @@ def check_outcome(outcome: DeliveryState | None) -> None:
     raise MessagingError(f"the service answered the message with {outcome!r:.200}")
 
 
-class MessageSender:
+class MessageSender(ClosedAtExit):
     """Sends to one entity. Sends that are under way together share one link, and arrive in the order of their calls."""
 
     def __init__(
@@ -135,14 +135,6 @@ class MessageSender:
     def path(self) -> str:
         """The entity that messages are sent to."""
         return self._path
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def open(self) -> None:
         """Attach the link now and not with the first send: what is wrong with the entity or the rights is raised."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self
-
 from tandem.addresses import subscription_path
+from tandem.client.closed_at_exit import ClosedAtExit
 from tandem.client.connection import ServiceConnection
 from tandem.client.receiver import ReceiveMode
 from tandem.client.receiving import ReceivingClient
@@ -13,7 +11,7 @@ from tandem.client.receiving import ReceivingClient
 __all__ = ["SubscriptionClient"]
 
 
-class SubscriptionClient(ReceivingClient):
+class SubscriptionClient(ReceivingClient, ClosedAtExit):
     """Receives from a subscription, which behaves as a queue does."""
 
     def __init__(
@@ -32,14 +30,6 @@ class SubscriptionClient(ReceivingClient):
     def name(self) -> str:
         """The name of the subscription."""
         return self._name
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Give back what was fetched ahead, and detach the link."""

@@ -194,15 +194,6 @@ class EventHubClient:
         """What was chosen for this client."""
         return self._twin.settings
 
-    def __enter__(self) -> Self:
-        run(self._twin.__aenter__())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        run(self._twin.__aexit__(kind, error, trace))
-
     def create_producer(self) -> EventHubProducer:
         """Sends to the hub."""
         return EventHubProducer._of(self._twin.create_producer())
@@ -235,6 +226,15 @@ class EventHubClient:
         """Close everything that was made, and the connection."""
         run(self._twin.close())
 
+    def __enter__(self) -> Self:
+        run(self._twin.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        run(self._twin.__aexit__(kind, error, trace))
+
 
 class EventHubConsumer:
     """Reads a partition in order, and goes on where it was when the connection was lost.
@@ -262,15 +262,6 @@ class EventHubConsumer:
         """Where it would go on."""
         return self._twin.position
 
-    def __enter__(self) -> Self:
-        run(self._twin.__aenter__())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        run(self._twin.__aexit__(kind, error, trace))
-
     def receive(self, timeout: timedelta | float | None = None) -> EventData | None:
         """The next event; None when none came in this time."""
         return run(self._twin.receive(timeout))
@@ -286,6 +277,15 @@ class EventHubConsumer:
     def close(self) -> None:
         """Detach the link."""
         run(self._twin.close())
+
+    def __enter__(self) -> Self:
+        run(self._twin.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        run(self._twin.__aexit__(kind, error, trace))
 
 
 class EventHubProducer:
@@ -304,15 +304,6 @@ class EventHubProducer:
         """The hub that events are sent to."""
         return self._twin.event_hub_name
 
-    def __enter__(self) -> Self:
-        run(self._twin.__aenter__())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        run(self._twin.__aexit__(kind, error, trace))
-
     def send(self, event: EventData, *, partition_id: str | None = None, partition_key: str | None = None) -> None:
         """Send an event, and return when the hub has it on disk."""
         run(self._twin.send(event, partition_id=partition_id, partition_key=partition_key))
@@ -326,6 +317,15 @@ class EventHubProducer:
     def close(self) -> None:
         """Detach the links."""
         run(self._twin.close())
+
+    def __enter__(self) -> Self:
+        run(self._twin.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        run(self._twin.__aexit__(kind, error, trace))
 
 
 class BrokeredMessage:
@@ -631,15 +631,6 @@ class MessagingFactory:
         """For the namespace and with the key that a connection string names."""
         return MessagingFactory._of(asynchronous.MessagingFactory.from_connection_string(connection_string, settings))
 
-    def __enter__(self) -> Self:
-        run(self._twin.__aenter__())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        run(self._twin.__aexit__(kind, error, trace))
-
     @property
     def address(self) -> str:
         """Where the namespace is."""
@@ -729,6 +720,15 @@ class MessagingFactory:
     def close(self) -> None:
         """Close everything that was made, and the connection."""
         run(self._twin.close())
+
+    def __enter__(self) -> Self:
+        run(self._twin.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        run(self._twin.__aexit__(kind, error, trace))
 
 
 class NamespaceManager:
@@ -940,15 +940,6 @@ class QueueClient:
         """The path of the queue."""
         return self._twin.path
 
-    def __enter__(self) -> Self:
-        run(self._twin.__aenter__())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        run(self._twin.__aexit__(kind, error, trace))
-
     def close(self) -> None:
         """Give back what was fetched ahead, and detach both links."""
         run(self._twin.close())
@@ -1008,6 +999,15 @@ class QueueClient:
         """The sessions that have messages or state."""
         return run(self._twin.session_ids())
 
+    def __enter__(self) -> Self:
+        run(self._twin.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        run(self._twin.__aexit__(kind, error, trace))
+
 
 class MessageReceiver:
     """Receives from one entity.
@@ -1034,15 +1034,6 @@ class MessageReceiver:
     def receive_mode(self) -> ReceiveMode:
         """Whether messages are held until they are completed."""
         return self._twin.receive_mode
-
-    def __enter__(self) -> Self:
-        run(self._twin.__aenter__())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        run(self._twin.__aexit__(kind, error, trace))
 
     def receive(self, timeout: timedelta | float | None = None) -> BrokeredMessage | None:
         """The next message; None when none came in this time (in seconds, or the factory's operation_timeout)."""
@@ -1075,6 +1066,15 @@ class MessageReceiver:
         """Hold a message for another lock duration; the same as its own `renew_lock`."""
         return run(self._twin.renew_lock(message._twin))
 
+    def __enter__(self) -> Self:
+        run(self._twin.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        run(self._twin.__aexit__(kind, error, trace))
+
 
 class MessageSender:
     """Sends to one entity. Sends that are under way together share one link, and arrive in the order of their calls."""
@@ -1091,15 +1091,6 @@ class MessageSender:
     def path(self) -> str:
         """The entity that messages are sent to."""
         return self._twin.path
-
-    def __enter__(self) -> Self:
-        run(self._twin.__aenter__())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        run(self._twin.__aexit__(kind, error, trace))
 
     def open(self) -> None:
         """Attach the link now and not with the first send: what is wrong with the entity or the rights is raised."""
@@ -1162,6 +1153,15 @@ class MessageSender:
         """
         return run(self._twin.send_some(payloads, timeout_s, max_batch_bytes))
 
+    def __enter__(self) -> Self:
+        run(self._twin.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        run(self._twin.__aexit__(kind, error, trace))
+
 
 class SubscriptionClient:
     """Receives from a subscription, which behaves as a queue does."""
@@ -1183,15 +1183,6 @@ class SubscriptionClient:
     def name(self) -> str:
         """The name of the subscription."""
         return self._twin.name
-
-    def __enter__(self) -> Self:
-        run(self._twin.__aenter__())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        run(self._twin.__aexit__(kind, error, trace))
 
     def close(self) -> None:
         """Give back what was fetched ahead, and detach the link."""
@@ -1226,6 +1217,15 @@ class SubscriptionClient:
         """The sessions that have messages or state."""
         return run(self._twin.session_ids())
 
+    def __enter__(self) -> Self:
+        run(self._twin.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        run(self._twin.__aexit__(kind, error, trace))
+
 
 class TopicClient:
     """Sends to a topic."""
@@ -1242,15 +1242,6 @@ class TopicClient:
     def path(self) -> str:
         """The path of the topic."""
         return self._twin.path
-
-    def __enter__(self) -> Self:
-        run(self._twin.__aenter__())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        run(self._twin.__aexit__(kind, error, trace))
 
     def close(self) -> None:
         """Detach the link."""
@@ -1281,6 +1272,15 @@ class TopicClient:
     def cancel_scheduled(self, *sequence_numbers: int, transaction: Transaction | None = None) -> None:
         """Take back messages that were scheduled and have not appeared yet."""
         run(self._twin.cancel_scheduled(*sequence_numbers, transaction=optional(lambda one: one._twin, transaction)))
+
+    def __enter__(self) -> Self:
+        run(self._twin.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        run(self._twin.__aexit__(kind, error, trace))
 
 
 class Transaction:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-from typing import Self
-
+from tandem.client.closed_at_exit import ClosedAtExit
 from tandem.client.connection import ServiceConnection
 from tandem.client.sender import MessageSender
 from tandem.client.sending import SendingClient
@@ -12,7 +10,7 @@ from tandem.client.sending import SendingClient
 __all__ = ["TopicClient"]
 
 
-class TopicClient(SendingClient):
+class TopicClient(SendingClient, ClosedAtExit):
     """Sends to a topic."""
 
     def __init__(self, connection: ServiceConnection, path: str) -> None:
@@ -22,14 +20,6 @@ class TopicClient(SendingClient):
     def path(self) -> str:
         """The path of the topic."""
         return self._sender.path
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def close(self) -> None:
         """Detach the link."""

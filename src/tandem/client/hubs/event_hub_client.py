@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from tandem.amqp.types import Array, Timestamp
+from tandem.client.closed_at_exit import ClosedAtExit
 from tandem.client.connection import ServiceConnection
 from tandem.client.errors import MessagingError
 from tandem.client.hubs.event_hub_consumer import DEFAULT_PREFETCH_COUNT, EventHubConsumer
@@ -46,7 +46,7 @@ class PartitionProperties:
     is_empty: bool
 
 
-class EventHubClient:
+class EventHubClient(ClosedAtExit):
     """A hub. Use it as an async context manager, or close it: that closes all that it made."""
 
     def __init__(
@@ -101,14 +101,6 @@ class EventHubClient:
     def settings(self) -> MessagingFactorySettings:
         """What was chosen for this client."""
         return self._connection.settings
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     def create_producer(self) -> EventHubProducer:
         """Sends to the hub."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from tandem.amqp import IncomingDelivery, Source
 from tandem.amqp.types import Described, Symbol
 from tandem.client.checks import require_whole_number
+from tandem.client.closed_at_exit import ClosedAtExit
 from tandem.client.connection import ServiceConnection, close_link
 from tandem.client.errors import ReceiverDisconnectedError, messaging_error
 from tandem.client.hubs.event_data import EventData
@@ -30,7 +30,7 @@ _SELECTOR: Final = Symbol(SELECTOR_FILTER)
 _EPOCH: Final = Symbol(RECEIVER_EPOCH)
 
 
-class EventHubConsumer:
+class EventHubConsumer(ClosedAtExit):
     """Reads a partition in order, and goes on where it was when the connection was lost.
 
     Reading takes nothing away: others, and the same program another time, read the same events. With an `owner_level`
@@ -71,14 +71,6 @@ class EventHubConsumer:
     def position(self) -> EventPosition:
         """Where it would go on."""
         return self._position
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def receive(
         self,

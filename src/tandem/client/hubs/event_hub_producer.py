@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import TracebackType
-from typing import Self
 
 from tandem.amqp import BATCH_FORMAT, make_batch
+from tandem.client.closed_at_exit import ClosedAtExit
 from tandem.client.connection import ServiceConnection, close_link
 from tandem.client.hubs.event_data import EventData
 from tandem.client.lazy import Lazy
@@ -18,7 +17,7 @@ from tandem.wire_names import PARTITION_KEY
 __all__ = ["EventHubProducer"]
 
 
-class EventHubProducer:
+class EventHubProducer(ClosedAtExit):
     """Sends events to one hub. Those for one partition, or with one key, are kept in the order of their sends."""
 
     def __init__(self, connection: ServiceConnection, hub: str) -> None:
@@ -32,14 +31,6 @@ class EventHubProducer:
     def event_hub_name(self) -> str:
         """The hub that events are sent to."""
         return self._hub
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def send(
         self, event: EventData, *, partition_id: str | None = None, partition_key: str | None = None

@@ -10,7 +10,7 @@ from aiohttp import web
 
 from tandem.wire_names import JSON_API
 
-__all__ = ["PREFIX", "Handler", "Operation", "Parameter", "describes", "operations_of", "served_by"]
+__all__ = ["PREFIX", "Handler", "Method", "Operation", "Parameter", "describes", "operations_of", "served_by"]
 
 # Everything of the API lies below this.
 PREFIX: Final = JSON_API

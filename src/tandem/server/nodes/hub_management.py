@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tandem.addresses import Address, parse_address
-from tandem.amqp import ACCEPTED, AmqpError, IncomingDelivery, LinkAttached, Message, ReceiverLink, Rejected
+from tandem.amqp import ACCEPTED, AmqpError, IncomingDelivery, LinkAttached, Message, Rejected
 from tandem.amqp.message import Properties, encode_message
 from tandem.amqp.types import STRING_TYPE, Array, Int, Symbol, Timestamp
 from tandem.auth import ClaimSet, Right
@@ -19,6 +19,7 @@ from tandem.engine.hubs.hub import EventHub
 from tandem.errors import ArgumentError, DecodeError, OperationNotImplemented, ProtocolError
 from tandem.server.nodes.coordinator import refuses_transaction
 from tandem.server.nodes.event_hub import NO_EVENT_TIME_MS
+from tandem.server.nodes.request_links import accept_requests, top_up
 from tandem.server.nodes.responses import find_response_link
 from tandem.wire_names import TYPE_EVENT_HUB, TYPE_PARTITION
 
@@ -38,20 +39,13 @@ class HubManagementLink:
     """The link on which requests about hubs arrive. Each request names its hub."""
 
     def __init__(self, peer: Peer, event: LinkAttached, address: Address) -> None:
-        link = event.link
-        assert isinstance(link, ReceiverLink)
         self.peer = peer
         self.address = address
-        self.link = link
-        reply = link.attach_reply()
-        reply.max_message_size = _MAX_REQUEST_BYTES
-        link.accept(reply)
-        link.grant(_CREDIT)
+        self.link = accept_requests(event, _MAX_REQUEST_BYTES, _CREDIT)
 
     def on_delivery(self, delivery: IncomingDelivery) -> None:
         link = self.link
-        if link.credit < _CREDIT // 2:
-            link.grant(_CREDIT)
+        top_up(link, _CREDIT)
         if refuses_transaction(link, delivery, self.address.resource):
             return
         try:
