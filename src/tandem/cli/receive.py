@@ -104,15 +104,10 @@ def receive(
         if (reason is not None or description is not None) and not dead_letters:
             raise CommandFailed("--reason and --description are for --dead-letter")
         wait_ms = parse_duration_ms(wait, "--wait")
-        inlet = _Inlet(
-            entity + _SUB_QUEUE_PATHS[sub_queue] if sub_queue else entity,
-            _LONGEST_WAIT_S if wait_ms is None else min(wait_ms / 1_000, _LONGEST_WAIT_S),
-            session_id is not None or next_session,
-            session_id,
-            _fate(deletes, abandons, dead_letters),
-            reason,
-            description,
-        )
+        path = entity + _SUB_QUEUE_PATHS[sub_queue] if sub_queue else entity
+        wait_s = _LONGEST_WAIT_S if wait_ms is None else min(wait_ms / 1_000, _LONGEST_WAIT_S)
+        is_session, fate = session_id is not None or next_session, _fate(deletes, abandons, dead_letters)
+        inlet = _Inlet(path, wait_s, is_session, session_id, fate, reason, description)
         printer = _BodyPrinter() if body_only else _JsonPrinter() if as_json else _TablePrinter()
         count = _receive(inlet, printer, most, connection_string)
     except TandemError as error:
