@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from tandem.amqp import Settings
-from tandem.bench.machine import resident_bytes
+from tandem.bench.measuring.machine import resident_bytes
 from tandem.driver import Client
 from tandem.errors import RemoteError, TandemError
 from tandem.testing import Broker
