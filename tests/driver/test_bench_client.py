@@ -9,7 +9,6 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from tandem.bench.amqp.relay import BenchmarkFailed
 from tandem.bench.client import comparison as client
 from tandem.bench.client.comparison import (
     ClientFigures,
@@ -21,6 +20,7 @@ from tandem.bench.client.comparison import (
 )
 from tandem.bench.client.load import AZURE, MODES, RECEIVES, TANDEM_CLIENT, ClientJob
 from tandem.bench.measuring.contender import run_program
+from tandem.bench.measuring.peers import BenchmarkFailed
 from tandem.testing import Broker
 
 

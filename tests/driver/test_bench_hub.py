@@ -15,12 +15,11 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
-from tandem.bench.amqp.relay import BenchmarkFailed
+from bench.peers.kafka import Kafka, Redpanda
+from bench.peers.kafka_load import KafkaJob, crc32c, record_batch
 from tandem.bench.entities import operations
 from tandem.bench.entities.operations import METERED, NOT_METERED, measure_operations
 from tandem.bench.hub.folder import sequential_write_s
-from tandem.bench.hub.kafka import Kafka, Redpanda
-from tandem.bench.hub.kafka_load import KafkaJob, crc32c, record_batch
 from tandem.bench.hub.memory import Memory, measure_memory
 from tandem.bench.hub.report import HubFigures, hub_picture, hub_tables
 from tandem.bench.hub.streams import (
@@ -36,6 +35,7 @@ from tandem.bench.hub.streams import (
 )
 from tandem.bench.measuring import machine
 from tandem.bench.measuring.contender import run_program
+from tandem.bench.measuring.peers import BenchmarkFailed, peer_program
 from tandem.bench.measuring.process import HOST
 
 TANDEM = Path(sys.executable).parent / "tandem"
@@ -293,7 +293,7 @@ def test_the_load_sends_every_event_to_a_log_that_speaks_kafka() -> None:
     port: int = log.listener.getsockname()[1]
     with log.listener:
         job = KafkaJob(host=HOST, port=port, topic="t", partitions=2, events=4_000, body_bytes=9, batch_events=10)
-        assert run_program("tandem.bench.hub.kafka_load", job)["events_per_second"] > 0
+        assert run_program(peer_program("kafka_load"), job)["events_per_second"] > 0
         log.join()
     # One that was refused, one more for each partition before the clock starts, and then all.
     assert [partition for partition, _ in log.batches[:5]] == [0, 0, 1, 0, 1]

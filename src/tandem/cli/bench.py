@@ -153,12 +153,13 @@ def bench_hub(
     plot: Path = typer.Option(Path("build/bench/hub.svg"), help="Where to save the plot."),
 ) -> None:
     """Event hubs next to the disk: events taken and read, reads in bulk, memory against what is stored."""
-    from tandem.bench.hub.kafka import hub_peers
     from tandem.bench.hub.report import hub_picture, hub_tables
     from tandem.bench.hub.suite import HubChoice, measure_hubs
+    from tandem.bench.measuring.peers import peer_module
 
     console = Console(stderr=json_file == Path("-"))
-    choice = HubChoice.of(megabytes=megabytes, rounds=rounds, only=only, peers=hub_peers(kafka, redpanda), is_full=full)
+    peers = peer_module("kafka").hub_peers(kafka, redpanda) if kafka or redpanda else ()
+    choice = HubChoice.of(megabytes=megabytes, rounds=rounds, only=only, peers=peers, is_full=full)
     if "ingest" in choice.parts and not choice.peers:
         console.print("Neither --kafka nor --redpanda is given, so there are no ratios to them.")
     with _progress(console) as progress:
@@ -185,10 +186,11 @@ def bench_client(
         has_official_sdk,
         measure_clients,
     )
+    from tandem.bench.measuring.peers import FROM_A_CLONE
 
     console = Console(stderr=json_file == Path("-"))
     if not has_official_sdk():
-        console.print("azure-servicebus is not installed here, so there are no ratios: pip install azure-servicebus")
+        console.print(f"There are no ratios to azure-servicebus: pip install azure-servicebus, and {FROM_A_CLONE}.")
     with _progress(console) as progress:
         task = progress.add_task("starting", total=client_steps(rounds))
         figures = measure_clients(

@@ -9,17 +9,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from statistics import median
 from typing import Final
 
-import tandem
+from tandem.bench.measuring.peers import BenchmarkFailed, checkout
 from tandem.bench.measuring.process import free_ports
-from tandem.errors import TandemError
 
 __all__ = [
     "MODES",
-    "BenchmarkFailed",
     "Contender",
     "Measurement",
     "contenders",
@@ -35,10 +32,6 @@ PEER_SHARE: Final = 10
 
 # Seconds. More than the slowest program here needs for its messages; what takes longer hangs.
 LOAD_LIMIT_S: Final = 300
-
-
-class BenchmarkFailed(TandemError):
-    """A program that takes part in a benchmark failed. The message says which, and what it said."""
 
 
 class Contender:
@@ -62,15 +55,11 @@ class Measurement:
         return median(self.rates[mode])
 
 
-def _checkout() -> Path:
-    return Path(tandem.__file__).resolve().parents[2]
-
-
 def contenders() -> list[Contender]:
     """What can be run here: Tandem in its forms, and Proton where `make peers` has built it."""
     found: list[Contender] = []
-    proton_python = _checkout() / ".venv-peers/bin/python"
-    proton_relay = _checkout() / "bench/peers/proton_relay.py"
+    proton_python = checkout() / ".venv-peers/bin/python"
+    proton_relay = checkout() / "bench/peers/proton_relay.py"
     if proton_python.exists() and proton_relay.exists():
         found.append(Contender("python-qpid-proton", [str(proton_python), str(proton_relay), _free_port()], {}, True))
     relay = [sys.executable, "-m", "tandem.bench.amqp.relay_server"]
@@ -97,7 +86,7 @@ def load_generator(chosen: str | None) -> list[str]:
     """The command that makes the load: the one asked for, the C++ one if it is built, else our own."""
     if chosen is not None:
         return [chosen]
-    built = _checkout() / "build/amqp_load"
+    built = checkout() / "build/amqp_load"
     return [str(built)] if built.exists() else [sys.executable, "-m", "tandem.bench.load.generator"]
 
 

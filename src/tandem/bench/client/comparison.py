@@ -14,6 +14,7 @@ import tandem
 from tandem.bench.client.load import AZURE, BATCHES, MODES, ONE_BY_ONE, RECEIVES, SENDS, TANDEM_CLIENT, ClientJob
 from tandem.bench.measuring import machine
 from tandem.bench.measuring.contender import TandemBroker, run_program, tandem_broker
+from tandem.bench.measuring.peers import has_peers
 from tandem.bench.measuring.plot import Bars, draw
 
 __all__ = ["ClientFigures", "client_picture", "client_steps", "client_tables", "has_official_sdk", "measure_clients"]
@@ -60,7 +61,9 @@ class ClientFigures(msgspec.Struct, kw_only=True):
 
 
 def has_official_sdk() -> bool:
-    return importlib.util.find_spec("azure") is not None and importlib.util.find_spec("azure.servicebus") is not None
+    """Whether the official SDK can be measured here."""
+    is_installed = importlib.util.find_spec("azure") and importlib.util.find_spec("azure.servicebus")
+    return is_installed is not None and has_peers()
 
 
 def _libraries() -> tuple[str, ...]:

@@ -85,8 +85,9 @@ class TandemSubject:
 async def _opened(job: ClientJob) -> AsyncIterator[Subject]:
     if job.library == AZURE:
         # Not a dependency of Tandem: only who measures it needs it.
-        from tandem.bench.client.load_azure import opened_azure
+        from tandem.bench.measuring.peers import peer_module
 
+        opened_azure = peer_module("azure_servicebus").opened_azure
         async with opened_azure(job.connection_string, job.queue, PREFETCH, job.receive_timeout_s) as azure:
             yield azure
         return

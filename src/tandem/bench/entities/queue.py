@@ -17,10 +17,10 @@ from typing import Any, Final
 
 import msgspec
 
-from tandem.bench.amqp.relay import BenchmarkFailed
 from tandem.bench.load.job import Job
 from tandem.bench.measuring import machine
 from tandem.bench.measuring.contender import TANDEM, Contender, run_job, run_load_generator, tandem_broker
+from tandem.bench.measuring.peers import BenchmarkFailed
 
 __all__ = [
     "ENTITY_QUEUES",

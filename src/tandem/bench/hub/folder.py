@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tandem.bench.amqp.relay import BenchmarkFailed
+from tandem.bench.measuring.peers import BenchmarkFailed
 from tandem.store.log.event_log import JOURNAL_NAME
 from tandem.store.log.journal import journal_files, journal_path, scan_file
 from tandem.store.log.log_limits import LogLimits

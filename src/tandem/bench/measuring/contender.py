@@ -15,16 +15,15 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from tandem.bench.amqp.relay import BenchmarkFailed
 from tandem.bench.load.job import Job, Peer
-from tandem.bench.measuring.rabbitmq import CLASSIC, QUORUM, RabbitMq, installed_rabbitmq, running_rabbitmq
+from tandem.bench.measuring.peers import FROM_A_CLONE, BenchmarkFailed, has_peers, peer_module
+from tandem.connection_string import DEVELOPMENT_KEY, ROOT_RULE_NAME
 from tandem.testing import Broker
 
 __all__ = [
     "PEER_TYPES",
     "TANDEM",
     "Contender",
-    "RabbitMqQueues",
     "TandemBroker",
     "run_job",
     "run_load_generator",
@@ -34,17 +33,14 @@ __all__ = [
 ]
 
 TANDEM: Final = "tandem"
-PEER_TYPES: Final = (CLASSIC, QUORUM)
+# Types of queue that RabbitMQ has.
+PEER_TYPES: Final = ("classic", "quorum")
 
 # Seconds. More than the slowest program here needs for its messages; what takes longer hangs.
 LOAD_LIMIT_S: Final = 900
 
 # Seconds. Completions that nobody waits for are on disk soon after; what takes longer was lost.
 EMPTY_LIMIT_S: Final = 10.0
-
-# What `--dev` takes over from the official emulator.
-_RULE: Final = "RootManageSharedAccessKey"
-_KEY: Final = "SAS_KEY_VALUE"
 
 # Beyond the default quota of a queue, which a million messages of 1 KB would reach.
 _QUEUE: Final[Mapping[str, Any]] = {"max_size_in_megabytes": 81_920, "lock_duration_ms": 300_000}
@@ -78,7 +74,7 @@ class TandemBroker:
 
     @property
     def peer(self) -> Peer:
-        return Peer("127.0.0.1", self.broker.port, _RULE, _KEY)
+        return Peer("127.0.0.1", self.broker.port, ROOT_RULE_NAME, DEVELOPMENT_KEY)
 
     def address(self, queue: str) -> str:
         return queue
@@ -89,29 +85,6 @@ class TandemBroker:
             if time.monotonic() > deadline:
                 raise BenchmarkFailed(f"{left} messages of queue {queue!r} are still there after they were completed")
             time.sleep(0.05)
-
-
-class RabbitMqQueues:
-    """Durable queues of one type of a RabbitMQ."""
-
-    def __init__(self, broker: RabbitMq, queue_type: str) -> None:
-        self.name = f"rabbitmq {queue_type}"
-        self._broker = broker
-        self._queue_type = queue_type
-
-    @property
-    def peer(self) -> Peer:
-        return Peer(self._broker.host, self._broker.port, self._broker.user, self._broker.password)
-
-    def address(self, queue: str) -> str:
-        return self._broker.address(_queue_name(self._queue_type, queue))
-
-    def require_empty(self, queue: str) -> None:
-        """Its word is taken for it: AMQP 1.0 has no way to ask."""
-
-
-def _queue_name(queue_type: str, queue: str) -> str:
-    return f"{queue_type}-{queue}"
 
 
 @contextlib.contextmanager
@@ -132,13 +105,10 @@ def started_contenders(
     does."""
     with contextlib.ExitStack() as stack:
         contenders: list[Contender] = [stack.enter_context(tandem_broker(queues))]
-        script = installed_rabbitmq()
-        if peer_types and script is None:
-            say("RabbitMQ is not installed here (Debian package rabbitmq-server), so there are no ratios.")
-        elif peer_types and script is not None:
-            names = {_queue_name(queue_type, queue): queue_type for queue_type in peer_types for queue in queues}
-            rabbitmq = stack.enter_context(running_rabbitmq(script, names))
-            contenders += [RabbitMqQueues(rabbitmq, queue_type) for queue_type in peer_types]
+        if peer_types and not has_peers():
+            say(f"There are no ratios to RabbitMQ: {FROM_A_CLONE}.")
+        elif peer_types:
+            contenders += stack.enter_context(peer_module("rabbitmq").started_queues(peer_types, queues, say))
         yield contenders
 
 
@@ -147,9 +117,10 @@ def run_job(job: Job) -> dict[str, float]:
     return run_program("tandem.bench.load.traffic", job)
 
 
-def run_program(module: str, job: msgspec.Struct) -> dict[str, float]:
-    """A module that takes its job as JSON and prints figures, in a process of its own, to its end."""
-    command = [sys.executable, "-m", module, msgspec.json.encode(job).decode()]
+def run_program(module: str | Path, job: msgspec.Struct) -> dict[str, float]:
+    """A module, or a file, that takes its job as JSON and prints figures, in a process of its own, to its end."""
+    program = [str(module)] if isinstance(module, Path) else ["-m", module]
+    command = [sys.executable, *program, msgspec.json.encode(job).decode()]
     finished = _finished(command, None)
     figures: dict[str, float] = msgspec.json.decode(finished, type=dict[str, float])
     return figures

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tandem.bench.amqp.relay import BenchmarkFailed
+from tandem.bench.measuring.peers import BenchmarkFailed, peer_program
 from tandem.bench.spark.report import AMQP, ARROW, PARQUET, RANGE, SDK, SparkFigures, SparkLatency
 from tandem.client.sync import EventData, EventHubClient
 from tandem.testing import Broker
@@ -63,6 +63,8 @@ class SparkChoice:
 
 def measure_spark(choice: SparkChoice, figures: SparkFigures, advance: Callable[[str], None]) -> None:
     """Fill in the figures."""
+    # Raises before anything is measured, if there is none.
+    peer_program("azure_eventhub_loop")
     with tempfile.TemporaryDirectory(prefix="tandem-bench-") as folder, _broker(Path(folder), choice) as broker:
         advance("filling the hub")
         with _session(choice.cores, Path(folder)) as spark:
@@ -147,7 +149,7 @@ def _loop_rate(broker: Broker, choice: SparkChoice) -> float:
     """As many processes as Spark has cores, each with its share of the partitions."""
     each = choice.events // PARTITIONS // SLOW_FRACTION
     shares = [[str(one) for one in range(number, PARTITIONS, choice.cores)] for number in range(choice.cores)]
-    program = [sys.executable, "-m", "tandem.bench.spark.sdk_loop", broker.connection_string, HUB, str(each)]
+    program = [sys.executable, str(peer_program("azure_eventhub_loop")), broker.connection_string, HUB, str(each)]
     loops = [
         subprocess.Popen([*program, *share], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         for share in shares

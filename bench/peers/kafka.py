@@ -17,10 +17,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from tandem.bench.amqp.relay import BenchmarkFailed
-from tandem.bench.hub.kafka_load import KafkaJob
+from bench.peers.kafka_load import KafkaJob
 from tandem.bench.hub.streams import PARTITIONS, Case, HubPeer
 from tandem.bench.measuring.contender import run_program
+from tandem.bench.measuring.peers import BenchmarkFailed, peer_program
 from tandem.bench.measuring.process import HOST, end_process, free_ports
 from tandem.errors import ConfigurationError
 
@@ -106,7 +106,7 @@ class _KafkaPeer(HubPeer):
             body_bytes=case.body_bytes,
             batch_events=case.batch_events,
         )
-        return run_program("tandem.bench.hub.kafka_load", job)["events_per_second"]
+        return run_program(peer_program("kafka_load"), job)["events_per_second"]
 
     def _wait_until_started(self, server: subprocess.Popen[bytes], output: Path) -> None:
         deadline = time.monotonic() + START_LIMIT_S

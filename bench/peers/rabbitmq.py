@@ -17,18 +17,28 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tandem.bench.load.job import Peer
 from tandem.bench.measuring.process import HOST, end_process, free_ports
 from tandem.errors import TandemError
 
-__all__ = ["CLASSIC", "QUORUM", "RabbitMq", "RabbitMqFailed", "installed_rabbitmq", "running_rabbitmq"]
+__all__ = [
+    "CLASSIC",
+    "QUORUM",
+    "RabbitMq",
+    "RabbitMqFailed",
+    "RabbitMqQueues",
+    "installed_rabbitmq",
+    "running_rabbitmq",
+    "started_queues",
+]
 
 USER: Final = "guest"
-PASSWORD: Final = "guest"  # noqa: S105 - of a broker that lives on loopback for as long as the benchmark
+PASSWORD: Final = "guest"
 
 # The types of queue, in RabbitMQ's own words (the argument x-queue-type).
 CLASSIC: Final = "classic"
@@ -98,7 +108,7 @@ def running_rabbitmq(server_script: Path, queues: Mapping[str, str]) -> Iterator
 
         # The runtime would start an epmd that detaches itself and outlives the broker. Ours is a child like any other.
         epmd = subprocess.Popen(
-            ["epmd", "-address", HOST, "-port", str(epmd_port)],  # noqa: S607 - the one of the package, on the path
+            ["epmd", "-address", HOST, "-port", str(epmd_port)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -118,6 +128,44 @@ def running_rabbitmq(server_script: Path, queues: Mapping[str, str]) -> Iterator
         _wait_until_started(broker, folder, started + START_LIMIT_S)
         _require_amqp_1_0(amqp_port)
         yield RabbitMq(amqp_port, broker.pid, start_seconds=time.monotonic() - started)
+
+
+class RabbitMqQueues:
+    """Durable queues of one type of a RabbitMQ."""
+
+    def __init__(self, broker: RabbitMq, queue_type: str) -> None:
+        self.name = f"rabbitmq {queue_type}"
+        self._broker = broker
+        self._queue_type = queue_type
+
+    @property
+    def peer(self) -> Peer:
+        return Peer(self._broker.host, self._broker.port, self._broker.user, self._broker.password)
+
+    def address(self, queue: str) -> str:
+        return self._broker.address(_queue_name(self._queue_type, queue))
+
+    def require_empty(self, queue: str) -> None:
+        """Its word is taken for it: AMQP 1.0 has no way to ask."""
+
+
+def _queue_name(queue_type: str, queue: str) -> str:
+    return f"{queue_type}-{queue}"
+
+
+@contextlib.contextmanager
+def started_queues(
+    queue_types: Sequence[str], queues: Sequence[str], say: Callable[[str], None]
+) -> Iterator[list[RabbitMqQueues]]:
+    """Start a RabbitMQ with queues of these types, if one is installed."""
+    script = installed_rabbitmq()
+    if script is None:
+        say("RabbitMQ is not installed here (Debian package rabbitmq-server), so there are no ratios.")
+        yield []
+        return
+    names = {_queue_name(queue_type, queue): queue_type for queue_type in queue_types for queue in queues}
+    with running_rabbitmq(script, names) as broker:
+        yield [RabbitMqQueues(broker, queue_type) for queue_type in queue_types]
 
 
 def _prepare(

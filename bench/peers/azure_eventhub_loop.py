@@ -1,6 +1,6 @@
 """What one would write by hand: a loop on the official SDK that reads partitions to a number, and uses what it reads.
 
-    python -m tandem.bench.spark.sdk_loop CONNECTION_STRING HUB EVENTS_OF_EACH PARTITION...
+    python bench/peers/azure_eventhub_loop.py CONNECTION_STRING HUB EVENTS_OF_EACH PARTITION...
 
 It says when it is ready, begins when its standard input ends, and ends when all is read.
 """

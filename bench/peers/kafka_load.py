@@ -1,6 +1,6 @@
 """The load of `tandem bench hub` for logs that speak Kafka's protocol: produce requests, pipelined on one connection.
 
-`python -m tandem.bench.hub.kafka_load JOB` makes a topic, sends, and prints the events per second as a JSON object.
+`python bench/peers/kafka_load.py JOB` makes a topic, sends, and prints the events per second as a JSON object.
 Every request holds one record batch for one partition, and is acknowledged by all replicas, of which there is one. All
 batches are the same bytes, made once, so that the load itself costs next to nothing.
 
