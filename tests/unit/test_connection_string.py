@@ -8,7 +8,7 @@ import azure.servicebus
 import pytest
 
 from tandem.client import TokenProvider
-from tandem.client.token_provider import token_provider_of
+from tandem.client.wire.token_provider import token_provider_of
 from tandem.connection_string import ConnectionString, ServiceAddress
 from tandem.errors import ConfigurationError, UsageError
 from tests.markers import mission

@@ -14,7 +14,7 @@ from tandem.client import (
     MessagingFactorySettings,
     NoRetry,
 )
-from tandem.client.token_provider import token_provider_of
+from tandem.client.wire.token_provider import token_provider_of
 from tandem.connection_string import ConnectionString, ServiceAddress
 from tandem.errors import InvalidToken, RemoteError
 from tandem.management.http_client import BrokerUnreachable, failure_text

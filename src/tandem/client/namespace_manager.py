@@ -31,10 +31,10 @@ from tandem.client.errors import (
     error_of_http_status,
     reaching_error,
 )
-from tandem.client.retry import Retrier
 from tandem.client.rule_xml import read_rule, rule_element
 from tandem.client.settings import MessagingFactorySettings
-from tandem.client.token_provider import TokenProvider, token_provider_of
+from tandem.client.wire.retry import Retrier
+from tandem.client.wire.token_provider import TokenProvider, token_provider_of
 from tandem.connection_string import ConnectionString, ServiceAddress
 from tandem.errors import UsageError
 from tandem.rules import Filter

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar, assert_never
 
 from tandem.client.errors import MessagingCommunicationError, OperationTimeoutError, ServerBusyError
-from tandem.client.retry import SERVER_BUSY_WAIT_S
+from tandem.client.wire.retry import SERVER_BUSY_WAIT_S
 from tandem.pairing.failover import EntityFailover, FailoverEffect, FailoverInput, FailoverState
 from tandem.pairing.rotation import BacklogRotation
 

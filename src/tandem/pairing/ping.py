@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from tandem.client.message import BrokeredMessage
+from tandem.client.messaging.message import BrokeredMessage
 from tandem.wire_names import PING_CONTENT_TYPE
 
 __all__ = ["PING_CONTENT_TYPE", "PING_TIME_TO_LIVE", "make_ping"]

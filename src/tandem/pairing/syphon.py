@@ -17,9 +17,9 @@ from datetime import timedelta
 from typing import Final
 
 from tandem.client.errors import MessagingError
-from tandem.client.message import BrokeredMessage
-from tandem.client.messaging_factory import MessagingFactory
-from tandem.client.retry import RetryPolicy
+from tandem.client.messaging.message import BrokeredMessage
+from tandem.client.messaging.messaging_factory import MessagingFactory
+from tandem.client.wire.retry import RetryPolicy
 from tandem.errors import TandemError
 from tandem.pairing.backlog_pump import BATCH, BacklogPump
 from tandem.pairing.detour import Told

@@ -8,7 +8,7 @@ from datetime import datetime
 from tandem.amqp import Message
 from tandem.amqp.message import BodyKind, MessageId, Properties, encode_message
 from tandem.amqp.types import Timestamp
-from tandem.client.message_body import written_body
+from tandem.client.messaging.message_body import written_body
 from tandem.errors import UsageError
 from tandem.wire_names import ENQUEUED_TIME, OFFSET, PARTITION_KEY, SEQUENCE_NUMBER
 

@@ -7,15 +7,15 @@ from datetime import datetime
 from typing import Final
 
 from tandem.amqp.types import Array, Timestamp
-from tandem.client.closed_at_exit import ClosedAtExit
-from tandem.client.connection import ServiceConnection
 from tandem.client.errors import MessagingError
 from tandem.client.hubs.event_hub_consumer import DEFAULT_PREFETCH_COUNT, EventHubConsumer
 from tandem.client.hubs.event_hub_producer import EventHubProducer
 from tandem.client.hubs.event_position import EventPosition
-from tandem.client.requests import Answer
 from tandem.client.settings import MessagingFactorySettings
-from tandem.client.token_provider import TokenProvider, token_provider_of
+from tandem.client.wire.closed_at_exit import ClosedAtExit
+from tandem.client.wire.connection import ServiceConnection
+from tandem.client.wire.requests import Answer
+from tandem.client.wire.token_provider import TokenProvider, token_provider_of
 from tandem.connection_string import ConnectionString, ServiceAddress
 from tandem.errors import ConfigurationError
 from tandem.wire_names import TYPE_EVENT_HUB, TYPE_PARTITION

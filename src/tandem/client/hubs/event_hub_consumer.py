@@ -8,16 +8,16 @@ from typing import Final
 
 from tandem.amqp import IncomingDelivery, Source
 from tandem.amqp.types import Described, Symbol
-from tandem.client.checks import require_whole_number
-from tandem.client.closed_at_exit import ClosedAtExit
-from tandem.client.connection import ServiceConnection, close_link
 from tandem.client.errors import ReceiverDisconnectedError, messaging_error
 from tandem.client.hubs.event_data import EventData
 from tandem.client.hubs.event_position import EventPosition
-from tandem.client.inbox import Inbox
-from tandem.client.lazy import Lazy
-from tandem.client.retry import Retrier
 from tandem.client.settings import seconds
+from tandem.client.wire.checks import require_whole_number
+from tandem.client.wire.closed_at_exit import ClosedAtExit
+from tandem.client.wire.connection import ServiceConnection, close_link
+from tandem.client.wire.inbox import Inbox
+from tandem.client.wire.lazy import Lazy
+from tandem.client.wire.retry import Retrier
 from tandem.errors import UsageError
 from tandem.wire_names import RECEIVER_EPOCH, SELECTOR_FILTER
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from tandem.amqp import BATCH_FORMAT, make_batch
-from tandem.client.closed_at_exit import ClosedAtExit
-from tandem.client.connection import ServiceConnection, close_link
 from tandem.client.hubs.event_data import EventData
-from tandem.client.lazy import Lazy
-from tandem.client.retry import Retrier
-from tandem.client.sender import SendLink
+from tandem.client.messaging.sender import SendLink
+from tandem.client.wire.closed_at_exit import ClosedAtExit
+from tandem.client.wire.connection import ServiceConnection, close_link
+from tandem.client.wire.lazy import Lazy
+from tandem.client.wire.retry import Retrier
 from tandem.errors import UsageError
 from tandem.wire_names import PARTITION_KEY
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from tandem.client.message import BrokeredMessage
+from tandem.client.messaging.message import BrokeredMessage
 
 if TYPE_CHECKING:
-    from tandem.client.messaging_factory import MessagingFactory
-    from tandem.client.sender import MessageSender
+    from tandem.client.messaging.messaging_factory import MessagingFactory
+    from tandem.client.messaging.sender import MessageSender
 
 __all__ = ["Pairing", "SendInterceptor"]
 

@@ -9,12 +9,12 @@ from typing import Final, cast
 
 from tandem.amqp import TransactionalState
 from tandem.amqp.types import LONG_TYPE, UUID_TYPE, Array, Int, Timestamp, UInt
-from tandem.client.connection import ServiceConnection
 from tandem.client.errors import MessagingError
-from tandem.client.message import BrokeredMessage, Settlement
-from tandem.client.requests import Answer
-from tandem.client.retry import Retrier
-from tandem.client.transaction import Transaction
+from tandem.client.messaging.message import BrokeredMessage, Settlement
+from tandem.client.messaging.transaction import Transaction
+from tandem.client.wire.connection import ServiceConnection
+from tandem.client.wire.requests import Answer
+from tandem.client.wire.retry import Retrier
 from tandem.wire_names import DEAD_LETTER_ERROR_DESCRIPTION, DEAD_LETTER_REASON, OPERATION_PREFIX
 
 __all__ = ["ManagementNode"]

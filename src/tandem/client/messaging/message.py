@@ -17,13 +17,13 @@ from tandem.amqp.message import BodyKind, Header, MessageId, Properties, encode_
 from tandem.amqp.sections import FOOTER
 from tandem.amqp.stored import BROKER_ANNOTATIONS
 from tandem.amqp.types import Timestamp
-from tandem.client.checks import require_timedelta
-from tandem.client.message_body import Body, read_body, written_body
+from tandem.client.messaging.message_body import Body, read_body, written_body
+from tandem.client.wire.checks import require_timedelta
 from tandem.errors import EncodeError, UsageError
 from tandem.rules.values import TimeSpan, amqp_value
 
 if TYPE_CHECKING:
-    from tandem.client.transaction import Transaction
+    from tandem.client.messaging.transaction import Transaction
 
 __all__ = ["BROKER_MARKS", "BrokeredMessage", "MessageState", "Settlement", "Settler"]
 

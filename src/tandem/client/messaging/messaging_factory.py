@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from tandem.client.closed_at_exit import ClosedAtExit
-from tandem.client.connection import ServiceConnection
 from tandem.client.errors import MessagingError
-from tandem.client.interception import Pairing
-from tandem.client.message import BrokeredMessage
-from tandem.client.queue_client import QueueClient
-from tandem.client.receiver import MessageReceiver, ReceiveMode
-from tandem.client.retry import NoRetry, RetryPolicy
-from tandem.client.sender import MessageSender
+from tandem.client.messaging.interception import Pairing
+from tandem.client.messaging.message import BrokeredMessage
+from tandem.client.messaging.queue_client import QueueClient
+from tandem.client.messaging.receiver import MessageReceiver, ReceiveMode
+from tandem.client.messaging.sender import MessageSender
+from tandem.client.messaging.subscription_client import SubscriptionClient
+from tandem.client.messaging.topic_client import TopicClient
+from tandem.client.messaging.transaction import Transaction
 from tandem.client.settings import MessagingFactorySettings
-from tandem.client.subscription_client import SubscriptionClient
-from tandem.client.token_provider import TokenProvider, token_provider_of
-from tandem.client.topic_client import TopicClient
-from tandem.client.transaction import Transaction
+from tandem.client.wire.closed_at_exit import ClosedAtExit
+from tandem.client.wire.connection import ServiceConnection
+from tandem.client.wire.retry import NoRetry, RetryPolicy
+from tandem.client.wire.token_provider import TokenProvider, token_provider_of
 from tandem.connection_string import ConnectionString, ServiceAddress
 from tandem.errors import StateError
 from tandem.namespace_identity import NamespaceIdentity

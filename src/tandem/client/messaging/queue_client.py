@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from tandem.client.closed_at_exit import ClosedAtExit
-from tandem.client.connection import ServiceConnection
-from tandem.client.receiver import ReceiveMode
-from tandem.client.receiving import ReceivingClient
-from tandem.client.sender import MessageSender
-from tandem.client.sending import SendingClient
+from tandem.client.messaging.receiver import ReceiveMode
+from tandem.client.messaging.receiving import ReceivingClient
+from tandem.client.messaging.sender import MessageSender
+from tandem.client.messaging.sending import SendingClient
+from tandem.client.wire.closed_at_exit import ClosedAtExit
+from tandem.client.wire.connection import ServiceConnection
 
 __all__ = ["QueueClient"]
 

@@ -11,17 +11,17 @@ from typing import Final, cast
 
 from tandem.amqp import ACCEPTED, RELEASED, AmqpError, DeliveryState, IncomingDelivery, Modified, Rejected, Source
 from tandem.amqp.types import Symbol
-from tandem.client.checks import require_whole_number
-from tandem.client.closed_at_exit import ClosedAtExit
-from tandem.client.connection import ServiceConnection, close_link
 from tandem.client.errors import MessagingCommunicationError, MessagingError, OperationTimeoutError, messaging_error
-from tandem.client.inbox import Inbox
-from tandem.client.lazy import Lazy
-from tandem.client.management import ManagementNode
-from tandem.client.message import BrokeredMessage, Settlement
-from tandem.client.sender import check_outcome
+from tandem.client.messaging.management import ManagementNode
+from tandem.client.messaging.message import BrokeredMessage, Settlement
+from tandem.client.messaging.sender import check_outcome
+from tandem.client.messaging.transaction import Transaction
 from tandem.client.settings import MAX_PREFETCH_COUNT, seconds
-from tandem.client.transaction import Transaction
+from tandem.client.wire.checks import require_whole_number
+from tandem.client.wire.closed_at_exit import ClosedAtExit
+from tandem.client.wire.connection import ServiceConnection, close_link
+from tandem.client.wire.inbox import Inbox
+from tandem.client.wire.lazy import Lazy
 from tandem.errors import TandemError, UsageError
 from tandem.wire_names import DEAD_LETTER_CONDITION
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from tandem.client.connection import ServiceConnection
-from tandem.client.message import BrokeredMessage
-from tandem.client.receiver import MessageReceiver, ReceiveMode
-from tandem.client.session import MessageSession
+from tandem.client.messaging.message import BrokeredMessage
+from tandem.client.messaging.receiver import MessageReceiver, ReceiveMode
+from tandem.client.messaging.session import MessageSession
+from tandem.client.wire.connection import ServiceConnection
 
 __all__ = ["ReceivingClient"]
 

@@ -17,20 +17,20 @@ from tandem.amqp import (
     make_batch,
 )
 from tandem.amqp.types import Symbol
-from tandem.client.closed_at_exit import ClosedAtExit
-from tandem.client.connection import ServiceConnection, Wire, close_link
 from tandem.client.errors import (
     MessageSizeExceededError,
     MessagingCommunicationError,
     MessagingError,
     error_of_condition,
 )
-from tandem.client.interception import SendInterceptor
-from tandem.client.lazy import Lazy
-from tandem.client.management import ManagementNode
-from tandem.client.message import BrokeredMessage
-from tandem.client.retry import NoRetry
-from tandem.client.transaction import Transaction
+from tandem.client.messaging.interception import SendInterceptor
+from tandem.client.messaging.management import ManagementNode
+from tandem.client.messaging.message import BrokeredMessage
+from tandem.client.messaging.transaction import Transaction
+from tandem.client.wire.closed_at_exit import ClosedAtExit
+from tandem.client.wire.connection import ServiceConnection, Wire, close_link
+from tandem.client.wire.lazy import Lazy
+from tandem.client.wire.retry import NoRetry
 from tandem.driver import Sender
 from tandem.limits import MAX_MESSAGES_PER_BATCH
 from tandem.wire_names import MAX_MESSAGE_BATCH_SIZE, TRANSFER_DESTINATION

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime
 
-from tandem.client.message import BrokeredMessage
-from tandem.client.sender import MessageSender
-from tandem.client.transaction import Transaction
+from tandem.client.messaging.message import BrokeredMessage
+from tandem.client.messaging.sender import MessageSender
+from tandem.client.messaging.transaction import Transaction
 
 __all__ = ["SendingClient"]
 

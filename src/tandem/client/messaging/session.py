@@ -8,18 +8,18 @@ from typing import Final
 
 from tandem.amqp import Source
 from tandem.amqp.types import Symbol, UInt
-from tandem.client.connection import ServiceConnection
 from tandem.client.errors import (
     MessagingCommunicationError,
     OperationTimeoutError,
     SessionLockLostError,
     messaging_error,
 )
-from tandem.client.inbox import Inbox
-from tandem.client.message import BrokeredMessage, Settlement
-from tandem.client.receiver import MessageReceiver, ReceiveMode
+from tandem.client.messaging.message import BrokeredMessage, Settlement
+from tandem.client.messaging.receiver import MessageReceiver, ReceiveMode
+from tandem.client.messaging.transaction import Transaction
 from tandem.client.settings import seconds
-from tandem.client.transaction import Transaction
+from tandem.client.wire.connection import ServiceConnection
+from tandem.client.wire.inbox import Inbox
 from tandem.errors import RemoteError, UsageError
 from tandem.wire_names import LOCKED_UNTIL_UTC, SESSION_FILTER, TICKS_OF_1970, TICKS_PER_MS, TIMEOUT
 

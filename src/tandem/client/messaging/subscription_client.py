@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tandem.addresses import subscription_path
-from tandem.client.closed_at_exit import ClosedAtExit
-from tandem.client.connection import ServiceConnection
-from tandem.client.receiver import ReceiveMode
-from tandem.client.receiving import ReceivingClient
+from tandem.client.messaging.receiver import ReceiveMode
+from tandem.client.messaging.receiving import ReceivingClient
+from tandem.client.wire.closed_at_exit import ClosedAtExit
+from tandem.client.wire.connection import ServiceConnection
 
 __all__ = ["SubscriptionClient"]
 

@@ -15,9 +15,9 @@ from types import TracebackType
 from typing import Self
 
 from tandem.amqp import Declare, Declared, DeliveryState, Discharge, Rejected, TransactionalState
-from tandem.client.connection import ServiceConnection, Wire
 from tandem.client.errors import MessagingError, TransactionError, error_of_condition
-from tandem.client.retry import Retrier
+from tandem.client.wire.connection import ServiceConnection, Wire
+from tandem.client.wire.retry import Retrier
 from tandem.errors import StateError
 
 __all__ = ["Transaction"]

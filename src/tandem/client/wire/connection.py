@@ -12,13 +12,13 @@ from typing import Final, Protocol
 from tandem.amqp import Coordinator, Settings
 from tandem.amqp.types import Symbol, Timestamp
 from tandem.client.errors import MessagingCommunicationError, MessagingError, messaging_error, reaching_error
-from tandem.client.interception import SendInterceptor
-from tandem.client.lazy import Lazy
-from tandem.client.requests import RequestLink
-from tandem.client.retry import Retrier, RetryPolicy
+from tandem.client.messaging.interception import SendInterceptor
 from tandem.client.settings import MessagingFactorySettings
-from tandem.client.token_provider import Token, TokenProvider
-from tandem.client.waiting import Waiting
+from tandem.client.wire.lazy import Lazy
+from tandem.client.wire.requests import RequestLink
+from tandem.client.wire.retry import Retrier, RetryPolicy
+from tandem.client.wire.token_provider import Token, TokenProvider
+from tandem.client.wire.waiting import Waiting
 from tandem.connection_string import ServiceAddress
 from tandem.driver import Client, Sender
 from tandem.driver.endpoint import CLOSE_GRACE_S

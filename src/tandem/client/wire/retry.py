@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
-from tandem.client.checks import require_seconds, require_whole_number
 from tandem.client.errors import MessagingError, OperationTimeoutError, ServerBusyError, messaging_error
-from tandem.client.waiting import Waiting
+from tandem.client.wire.checks import require_seconds, require_whole_number
+from tandem.client.wire.waiting import Waiting
 from tandem.errors import TandemError, UsageError
 
 __all__ = ["SERVER_BUSY_WAIT_S", "NoRetry", "Retrier", "RetryPolicy"]

@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from tandem.auth.sas import is_sas_token, make_token, parse_token
-from tandem.client.checks import require_seconds
+from tandem.client.wire.checks import require_seconds
 from tandem.connection_string import ConnectionString
 from tandem.errors import UsageError
 

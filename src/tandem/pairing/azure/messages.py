@@ -12,7 +12,7 @@ from azure.servicebus.amqp import AmqpAnnotatedMessage
 from azure.servicebus.exceptions import MessageSizeExceededError
 
 from tandem import wire_names
-from tandem.client.message import BROKER_MARKS
+from tandem.client.messaging.message import BROKER_MARKS
 from tandem.pairing.backlog import BACKLOG_BATCH_BYTES, detour_size_text
 from tandem.pairing.ping import PING_CONTENT_TYPE, PING_TIME_TO_LIVE
 from tandem.pairing.rewriting import SCHEDULED_ENQUEUE_TIME, Kept, with_kept

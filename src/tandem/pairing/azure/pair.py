@@ -22,10 +22,10 @@ from tandem.client.errors import (
     MessagingCommunicationError,
     OperationTimeoutError,
 )
-from tandem.client.messaging_factory import MessagingFactory
+from tandem.client.messaging.messaging_factory import MessagingFactory
 from tandem.client.namespace_manager import NamespaceManager
 from tandem.client.settings import MessagingFactorySettings
-from tandem.client.token_provider import token_provider_of
+from tandem.client.wire.token_provider import token_provider_of
 from tandem.connection_string import ConnectionString, ServiceAddress
 from tandem.errors import ConfigurationError, TandemError
 from tandem.pairing.azure.judging import is_unanswered, judge_primary, translated
