@@ -13,6 +13,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from tandem.errors import ArgumentError
+from tandem.wire_names import CBS_NODE, MANAGEMENT_NODE
 
 __all__ = [
     "MAX_ADDRESS_CHARACTERS",
@@ -64,8 +65,6 @@ _PARTITIONS: Final = "partitions"
 _CONSUMER_GROUPS: Final = "consumergroups"
 _PUBLISHERS: Final = "publishers"
 
-_CBS: Final = "$cbs"
-_MANAGEMENT: Final = "$management"
 _DEAD_LETTER: Final = "$deadletterqueue"
 _TRANSFER: Final = "$transfer"
 
@@ -95,7 +94,7 @@ class Address:
         self.sub_queue = sub_queue
         self.is_management = is_management
         self.is_cbs = is_cbs
-        parts = [self.entity, sub_queue.value, _MANAGEMENT if is_management else "", _CBS if is_cbs else ""]
+        parts = [self.entity, sub_queue.value, MANAGEMENT_NODE if is_management else "", CBS_NODE if is_cbs else ""]
         self.resource = "/".join([part for part in parts if part])
 
     def __eq__(self, other: object) -> bool:
@@ -122,9 +121,9 @@ def parse_address(text: str) -> Address:
         raise ArgumentError(f"address {text!r} holds a character that cannot be printed")
     # Slashes are collapsed after decoding: clients that encode whole names encode the slashes in them too.
     segments = [segment for segment in path.split("/") if segment]
-    if len(segments) == 1 and segments[0].lower() == _CBS:
+    if len(segments) == 1 and segments[0].lower() == CBS_NODE:
         return Address(host, "", SubQueue.NONE, is_management=False, is_cbs=True)
-    is_management = _ends_with(segments, _MANAGEMENT)
+    is_management = _ends_with(segments, MANAGEMENT_NODE)
     if is_management:
         segments.pop()
     sub_queue = SubQueue.NONE

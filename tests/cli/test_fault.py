@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tandem.connection_string import ConnectionString
 from tandem.fault_kinds import DEFAULT_ERRORS, FaultKind, name_of_error
-from tandem.management.connection_string import ConnectionString
 from tests.cli.program import Commands, serving, tandem_here
 from tests.markers import mission
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from tandem.connection_string import ConnectionString
 from tandem.management.client import ManagementClient
-from tandem.management.connection_string import ConnectionString
 from tests.cli.program import PROGRAM, TIME_LIMIT_S, Commands, environment, tandem_here
 from tests.markers import mission
 from tests.patience import wait_until

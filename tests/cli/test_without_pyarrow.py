@@ -9,9 +9,10 @@ from typing import Any, Final
 
 import pytest
 
+from tandem.connection_string import ConnectionString
 from tandem.errors import RemoteError
-from tandem.management.client import API, ManagementClient
-from tandem.management.connection_string import ConnectionString
+from tandem.management.client import ManagementClient
+from tandem.wire_names import JSON_API
 from tests.cli.program import Serving, one_line, serving, tandem, tandem_here
 from tests.patience import wait_until
 
@@ -171,7 +172,7 @@ def test_hubs_that_exist_are_kept_and_read_without_pyarrow_but_not_in_bulk(tmp_p
     config = tmp_path / "bus.toml"
     config.write_text('[[hubs]]\nname = "telemetry"\npartition_count = 1\n')
     options: list[str | Path] = ["--dev", "--no-operations", "--config", config]
-    partitions = f"{API}/hubs/telemetry/partitions"
+    partitions = f"{JSON_API}/hubs/telemetry/partitions"
     with serving(data, *options, prelude=_SMALL_SEGMENTS) as broker:
         done(broker, "hub", "send", "telemetry", "first")
         done(broker, "hub", "send", "telemetry", "second")

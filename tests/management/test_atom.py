@@ -16,7 +16,7 @@ from tandem.durations import NEVER_DURATION, date_text, iso_duration
 from tandem.management.atom.descriptions import in_elements
 from tandem.management.atom.paths import Noun, parse_path
 from tandem.management.atom.paths import Path as UrlPath
-from tandem.management.atom.values import ticks_of
+from tandem.wire_names import ticks_of
 from tests.management.atom import ATOM, COUNTS, ENTRY, FEED, SERVICE_BUS, UPDATE, elements, entry, put, value
 from tests.management.http_api import Http, Reply, serving
 from tests.markers import mission

@@ -23,9 +23,9 @@ from tandem.amqp import (
 )
 from tandem.amqp.message import encode_message
 from tandem.auth import Right
+from tandem.connection_string import ConnectionString
 from tandem.driver import Client
 from tandem.errors import ArgumentError, ProtocolError, QuotaExceeded, RemoteError, UsageError
-from tandem.management.connection_string import ConnectionString
 from tandem.server.faults import Fault, FaultKind, FaultSettings
 from tandem.server.faults.fault import MAX_DELAY_MS
 from tandem.testing import Bus

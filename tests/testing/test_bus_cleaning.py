@@ -10,10 +10,10 @@ from tandem.amqp import ACCEPTED, Message, Modified, Rejected
 from tandem.amqp.message import encode_message
 from tandem.amqp.terminus import Source
 from tandem.amqp.types import Symbol
+from tandem.connection_string import ConnectionString
 from tandem.driver import Client
 from tandem.errors import NotFound, UsageError
 from tandem.management.client import ManagementClient
-from tandem.management.connection_string import ConnectionString
 from tandem.testing import Bus
 
 

@@ -14,11 +14,12 @@ import typer
 
 from tandem.cli.failure import CommandFailed
 from tandem.cli.output import neutral, neutral_lines, print_json, print_table
+from tandem.connection_string import ROOT_RULE_NAME, ConnectionString
 from tandem.durations import duration_text, parse_duration_ms
 from tandem.errors import RemoteError
-from tandem.management.client import BrokerUnreachable, Collection, EntityFields, ManagementClient
-from tandem.management.connection_string import ConnectionString
-from tandem.server.keys import DEFAULT_DATA_DIR, KEYS_NAME, ROOT_RULE_NAME, load_or_make_keys
+from tandem.management.client import Collection, EntityFields, ManagementClient
+from tandem.management.http_client import BrokerUnreachable
+from tandem.server.keys import DEFAULT_DATA_DIR, KEYS_NAME, load_or_make_keys
 
 __all__ = [
     "MANAGING_HELP",

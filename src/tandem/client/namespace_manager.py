@@ -32,11 +32,11 @@ from tandem.client.errors import (
     error_of_http_status,
     reaching_error,
 )
-from tandem.client.retry import Retrier
 from tandem.client.rule_xml import read_rule, rule_element
-from tandem.client.service_address import ServiceAddress, parse_connection_string
 from tandem.client.settings import MessagingFactorySettings
-from tandem.client.token_provider import TokenProvider
+from tandem.client.wire.retry import Retrier
+from tandem.client.wire.token_provider import TokenProvider, token_provider_of
+from tandem.connection_string import ConnectionString, ServiceAddress
 from tandem.errors import UsageError
 from tandem.rules import Filter
 
@@ -92,8 +92,8 @@ class NamespaceManager:
         cls, connection_string: str, settings: MessagingFactorySettings | None = None
     ) -> NamespaceManager:
         """Return a manager for the namespace and with the key that a connection string names."""
-        parts = parse_connection_string(connection_string)
-        return cls(parts.address, parts.token_provider, settings)
+        given = ConnectionString.parse(connection_string)
+        return cls(given.address, token_provider_of(given), settings)
 
     @property
     def address(self) -> str:

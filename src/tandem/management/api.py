@@ -41,12 +41,13 @@ from tandem.management.rest.service import MessageService
 from tandem.management.rules import RuleHandlers
 from tandem.management.subscriptions import SubscriptionHandlers
 from tandem.management.topics import TopicHandlers
+from tandem.wire_names import JSON_API
 
 __all__ = ["add_routes"]
 
 
 # The longest first: what can be read as a rule of a subscription is one, and no topic with slashes in its name.
-_SUBSCRIPTIONS: Final = "/$api/v1/topics/{topic_name:.+}/subscriptions"
+_SUBSCRIPTIONS: Final = JSON_API + "/topics/{topic_name:.+}/subscriptions"
 _RULES: Final = _SUBSCRIPTIONS + "/{subscription_name:[^/]+}/rules"
 
 
@@ -60,11 +61,11 @@ def add_routes(broker: ManagedBroker, clock: Clock | None = None) -> Gate:
     router.add_get(HEALTH_PATH, Health(gate, broker.directory).answer)
     _add_noun(router, _RULES, "[^/]+", RuleHandlers(gate))
     _add_noun(router, _SUBSCRIPTIONS, "[^/]+", SubscriptionHandlers(gate))
-    router.add_post("/$api/v1/topics/{name:.+}/explain", ExplanationHandlers(gate).explain)
-    _add_noun(router, "/$api/v1/topics", ".+", TopicHandlers(gate))
-    _add_noun(router, "/$api/v1/queues", ".+", QueueHandlers(gate))
+    router.add_post(JSON_API + "/topics/{name:.+}/explain", ExplanationHandlers(gate).explain)
+    _add_noun(router, f"{JSON_API}/topics", ".+", TopicHandlers(gate))
+    _add_noun(router, f"{JSON_API}/queues", ".+", QueueHandlers(gate))
     add_hub_operations(broker.http, gate)
-    _add_noun(router, "/$api/v1/hubs", ".+", HubHandlers(gate))
+    _add_noun(router, f"{JSON_API}/hubs", ".+", HubHandlers(gate))
     add_operations(broker.http, gate)
     # Last of all: every other path begins with the name of an entity.
     router.add_route(hdrs.METH_ANY, "/{path:.*}", _Entities(gate).answer)

@@ -28,6 +28,7 @@ from typing import Any, Final, Self, TypeVar
 
 from tandem.addresses import parse_address
 from tandem.clock import SystemClock
+from tandem.connection_string import ConnectionString
 from tandem.driver.endpoint import Endpoint
 from tandem.engine.description import QueueDescription
 from tandem.engine.namespace import Namespace
@@ -36,7 +37,6 @@ from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic_description import TopicDescription
 from tandem.errors import ProtocolError, UsageError
 from tandem.management.api import add_routes
-from tandem.management.connection_string import ConnectionString
 from tandem.management.rule_lists import read_rules
 from tandem.server.broker import Broker, BrokerSettings
 from tandem.server.faults import Fault, FaultKind, FaultSettings

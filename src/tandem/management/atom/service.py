@@ -52,12 +52,12 @@ from tandem.management.atom.hubs import ConsumerGroupOf, consumer_group_xml, hub
 from tandem.management.atom.namespaces import namespace_xml
 from tandem.management.atom.paths import Noun, Path, parse_path
 from tandem.management.atom.rules import read_rule_xml, rule_xml
-from tandem.management.atom.values import ticks_of
 from tandem.management.atom.xml import MAX_XML_BYTES, Element, read_xml
 from tandem.management.gate import Gate
 from tandem.management.hubs import add_consumer_group, delete_hub, own_hubs, remove_consumer_group
 from tandem.management.metered import count_refusal
 from tandem.management.requests import DEFAULT_PAGE_ENTITIES, read_body, whole_number
+from tandem.wire_names import ticks_of
 
 __all__ = ["AtomService"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from aiohttp import web
 from msgspec import Meta, Struct
@@ -37,7 +37,7 @@ from tandem.errors import (
 )
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
-from tandem.management.operations.described import Operation, Parameter, describes
+from tandem.management.operations.described import Method, Operation, Parameter, describes
 from tandem.management.operations.reading import read_request
 
 __all__ = ["AuthorizationHandlers"]
@@ -93,24 +93,28 @@ class DeletedAuthorizationRule(Struct):
     name: str
 
 
+def _describes(
+    method: str, path: str, name: str, summary: str, answer: Any, *, status: int = 200, body: Any = None
+) -> Callable[[Method], Method]:
+    """Describe an operation on rules: each needs the same right, and may name an entity."""
+    return describes(
+        Operation(method, path, name, summary, _RIGHT, answer, status, body, (_ENTITY,), tag="authorization")
+    )
+
+
 class AuthorizationHandlers:
     """`/authorization-rules`"""
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
 
-    @describes(
-        Operation(
-            "POST",
-            "/authorization-rules/{name}/rotate",
-            "rotate_key",
-            "Make one of the two keys of a rule anew. The old one proves nothing from now on.",
-            _RIGHT,
-            ShownAuthorizationRule,
-            body=RotateRequest,
-            parameters=(_ENTITY,),
-            tag="authorization",
-        )
+    @_describes(
+        "POST",
+        "/authorization-rules/{name}/rotate",
+        "rotate_key",
+        "Make one of the two keys of a rule anew. The old one proves nothing from now on.",
+        ShownAuthorizationRule,
+        body=RotateRequest,
     )
     async def rotate(self, request: web.Request) -> web.Response:
         entity, name = self._admit(request), request.match_info["name"]
@@ -123,19 +127,14 @@ class AuthorizationHandlers:
 
         return json_answer(_shown(_rule(await self._change(entity, rotate), name)))
 
-    @describes(
-        Operation(
-            "PUT",
-            "/authorization-rules/{name}",
-            "create_authorization_rule",
-            "Create a rule.",
-            _RIGHT,
-            ShownAuthorizationRule,
-            status=201,
-            body=NewAuthorizationRule,
-            parameters=(_ENTITY,),
-            tag="authorization",
-        )
+    @_describes(
+        "PUT",
+        "/authorization-rules/{name}",
+        "create_authorization_rule",
+        "Create a rule.",
+        ShownAuthorizationRule,
+        status=201,
+        body=NewAuthorizationRule,
     )
     async def create(self, request: web.Request) -> web.Response:
         entity, name = self._admit(request), request.match_info["name"]
@@ -153,33 +152,23 @@ class AuthorizationHandlers:
 
         return json_answer(_shown(_rule(await self._change(entity, create), name)), status=201)
 
-    @describes(
-        Operation(
-            "GET",
-            "/authorization-rules/{name}",
-            "show_authorization_rule",
-            "Show a rule with its keys.",
-            _RIGHT,
-            ShownAuthorizationRule,
-            parameters=(_ENTITY,),
-            tag="authorization",
-        )
+    @_describes(
+        "GET",
+        "/authorization-rules/{name}",
+        "show_authorization_rule",
+        "Show a rule with its keys.",
+        ShownAuthorizationRule,
     )
     async def show(self, request: web.Request) -> web.Response:
         rules = await self._rules(self._admit(request))
         return json_answer(_shown(_rule(rules, request.match_info["name"])))
 
-    @describes(
-        Operation(
-            "DELETE",
-            "/authorization-rules/{name}",
-            "delete_authorization_rule",
-            "Delete a rule. The last one that may manage the namespace stays.",
-            _RIGHT,
-            DeletedAuthorizationRule,
-            parameters=(_ENTITY,),
-            tag="authorization",
-        )
+    @_describes(
+        "DELETE",
+        "/authorization-rules/{name}",
+        "delete_authorization_rule",
+        "Delete a rule. The last one that may manage the namespace stays.",
+        DeletedAuthorizationRule,
     )
     async def delete(self, request: web.Request) -> web.Response:
         entity, name = self._admit(request), request.match_info["name"]
@@ -195,17 +184,12 @@ class AuthorizationHandlers:
         await self._change(entity, delete)
         return json_answer(DeletedAuthorizationRule(name))
 
-    @describes(
-        Operation(
-            "GET",
-            "/authorization-rules",
-            "list_authorization_rules",
-            "List the rules with their keys.",
-            _RIGHT,
-            AuthorizationRuleList,
-            parameters=(_ENTITY,),
-            tag="authorization",
-        )
+    @_describes(
+        "GET",
+        "/authorization-rules",
+        "list_authorization_rules",
+        "List the rules with their keys.",
+        AuthorizationRuleList,
     )
     async def list_all(self, request: web.Request) -> web.Response:
         rules = await self._rules(self._admit(request))

@@ -8,10 +8,12 @@ from typing import Any, Final, TypeVar
 
 from aiohttp import web
 
-__all__ = ["PREFIX", "Handler", "Operation", "Parameter", "describes", "operations_of", "served_by"]
+from tandem.wire_names import JSON_API
+
+__all__ = ["PREFIX", "Handler", "Method", "Operation", "Parameter", "describes", "operations_of", "served_by"]
 
 # Everything of the API lies below this.
-PREFIX: Final = "/$api/v1"
+PREFIX: Final = JSON_API
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 # A method of a class of handlers: of which, only its class knows.

@@ -34,6 +34,7 @@ from tandem.management.operations.reading import ask, query_choice, query_number
 from tandem.management.operations.rendering import shown_event
 from tandem.store.log.damage_log import EventsDamaged
 from tandem.store.log.snapshot import RangeSnapshot
+from tandem.wire_names import FIRST_SEQUENCE_NUMBER_HEADER
 
 __all__ = ["ARROW_STREAM", "MAX_BULK_READS", "HubEventHandlers"]
 
@@ -73,7 +74,7 @@ class _Range(NamedTuple):
             "Tandem-Incarnation": incarnation_of(self.hub),
             "Tandem-Begin-Sequence-Number": str(begin),
             "Tandem-Next-Sequence-Number": str(self.partition.next_sequence_number),
-            "Tandem-First-Sequence-Number": str(self.first),
+            FIRST_SEQUENCE_NUMBER_HEADER: str(self.first),
             "Tandem-Next-From": str(self.end),
         }
         if self.asked_from < begin:

@@ -17,6 +17,7 @@ from tandem.engine.rule import plain_value
 from tandem.errors import DecodeError
 from tandem.management.operations.hub_shapes import ShownEvent
 from tandem.management.operations.shapes import BodyMode, ShownMessage
+from tandem.wire_names import DEAD_LETTER_ERROR_DESCRIPTION, DEAD_LETTER_REASON
 
 __all__ = ["PREVIEW_BYTES", "shown_bytes", "shown_event", "shown_message"]
 
@@ -64,8 +65,8 @@ def shown_message(browsed: Browsed, state: MessageState, mode: BodyMode) -> Show
         delivery_count=message.delivery_count,
         size_in_bytes=message.size_bytes,
         application_properties=user,
-        dead_letter_reason=_property_text(user, "DeadLetterReason"),
-        dead_letter_error_description=_property_text(user, "DeadLetterErrorDescription"),
+        dead_letter_reason=_property_text(user, DEAD_LETTER_REASON),
+        dead_letter_error_description=_property_text(user, DEAD_LETTER_ERROR_DESCRIPTION),
         dead_letter_source=message.dead_letter_source,
         body_kind=body.kind,
         body_size_in_bytes=body.size_bytes,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import binascii
-from typing import Annotated, Final, cast
+from collections.abc import Callable
+from typing import Annotated, Any, Final, cast
 
 from aiohttp import web
 from msgspec import Meta
@@ -17,7 +18,7 @@ from tandem.errors import ArgumentError, NotAllowed, Scope, SessionCannotBeLocke
 from tandem.limits import MAX_ID_CHARACTERS
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
-from tandem.management.operations.described import Operation, Parameter, describes
+from tandem.management.operations.described import Method, Operation, Parameter, describes
 from tandem.management.operations.reading import ask, query_number, read_request
 from tandem.management.operations.rendering import shown_bytes
 from tandem.management.operations.shapes import (
@@ -34,6 +35,14 @@ _DEFAULT_SESSIONS: Final = 100
 
 # Bytes. A state of 1 MiB, and as much again for what JSON and base64 make of it. Larger ones are set over AMQP.
 _MAX_STATE_BODY_BYTES: Final = 2 * 1_048_576
+
+
+def _describes_state(method: str, name: str, summary: str, body: Any = None) -> Callable[[Method], Method]:
+    """Describe an operation on the state of a session."""
+    path = "/entities/{path}/sessions/{session_id}/state"
+    return describes(
+        Operation(method, path, name, summary, "Listen on the entity", SessionState, body=body, tag="sessions")
+    )
 
 
 class SessionHandlers:
@@ -72,17 +81,7 @@ class SessionHandlers:
         next_after = found[-1].record.session_id if len(found) == top else None
         return json_answer(SessionList([_shown(one) for one in found], next_after))
 
-    @describes(
-        Operation(
-            "GET",
-            "/entities/{path}/sessions/{session_id}/state",
-            "show_session_state",
-            "Show the state of a session.",
-            "Listen on the entity",
-            SessionState,
-            tag="sessions",
-        )
-    )
+    @_describes_state("GET", "show_session_state", "Show the state of a session.")
     async def show_state(self, request: web.Request) -> web.Response:
         path, session_id = self._admit(request), _session_id(request)
 
@@ -92,33 +91,16 @@ class SessionHandlers:
         (state,) = cast("tuple[bytes | None]", await ask(self._gate, look))
         return json_answer(_state_answer(session_id, state))
 
-    @describes(
-        Operation(
-            "PUT",
-            "/entities/{path}/sessions/{session_id}/state",
-            "set_session_state",
-            "Set the state of a session that no receiver holds.",
-            "Listen on the entity",
-            SessionState,
-            body=SessionStateRequest,
-            tag="sessions",
-        )
+    @_describes_state(
+        "PUT", "set_session_state", "Set the state of a session that no receiver holds.", SessionStateRequest
     )
     async def set_state(self, request: web.Request) -> web.Response:
         path, session_id = self._admit(request), _session_id(request)
         state = _state_of(await read_request(request, SessionStateRequest, _MAX_STATE_BODY_BYTES))
         return await self._set(path, session_id, state)
 
-    @describes(
-        Operation(
-            "DELETE",
-            "/entities/{path}/sessions/{session_id}/state",
-            "delete_session_state",
-            "Delete the state of a session that no receiver holds. Its messages stay.",
-            "Listen on the entity",
-            SessionState,
-            tag="sessions",
-        )
+    @_describes_state(
+        "DELETE", "delete_session_state", "Delete the state of a session that no receiver holds. Its messages stay."
     )
     async def delete_state(self, request: web.Request) -> web.Response:
         return await self._set(self._admit(request), _session_id(request), None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from aiohttp import web
 
@@ -18,7 +18,7 @@ from tandem.engine.queue import Queue
 from tandem.engine.undeferring import undefer, undefer_numbers
 from tandem.errors import ArgumentError, NotFound
 from tandem.management.gate import Gate
-from tandem.management.operations.described import Operation, describes
+from tandem.management.operations.described import Method, Operation, describes
 from tandem.management.operations.jobs import Jobs, Plan, started
 from tandem.management.operations.reading import ask, moment_ms, read_request
 from tandem.management.operations.shapes import (
@@ -36,6 +36,13 @@ __all__ = ["TaskHandlers"]
 _STEP_NUMBERS: Final = 50
 
 
+def _describes(
+    name: str, summary: str, body: Any, *, right: str = "Manage on the entity"
+) -> Callable[[Method], Method]:
+    """Describe an operation that starts a job on the messages of an entity."""
+    return describes(Operation("POST", f"/entities/{{path}}/{name}", name, summary, right, ShownJob, 202, body))
+
+
 class TaskHandlers:
     """`/entities/{path}/purge` and its like"""
 
@@ -43,17 +50,10 @@ class TaskHandlers:
         self._gate = gate
         self._jobs = jobs
 
-    @describes(
-        Operation(
-            "POST",
-            "/entities/{path}/purge",
-            "purge",
-            "Delete all messages of one state, apart from those that are locked, as a job.",
-            "Manage on the entity",
-            ShownJob,
-            status=202,
-            body=PurgeRequest,
-        )
+    @_describes(
+        "purge",
+        "Delete all messages of one state, apart from those that are locked, as a job.",
+        PurgeRequest,
     )
     async def purge(self, request: web.Request) -> web.Response:
         path = self._admit(request)
@@ -73,18 +73,14 @@ class TaskHandlers:
 
         return await self._start(plan)
 
-    @describes(
-        Operation(
-            "POST",
-            "/entities/{path}/resubmit",
-            "resubmit",
+    @_describes(
+        "resubmit",
+        (
             "Send dead letters back to where they came from, or to a target, as a job. Their delivery count starts "
-            f"again, and they lose the properties {' and '.join(REMOVED_PROPERTIES)}.",
-            "Manage on the entity, and Send on the target; for `active` without a target, Manage on the namespace",
-            ShownJob,
-            status=202,
-            body=ResubmitRequest,
-        )
+            f"again, and they lose the properties {' and '.join(REMOVED_PROPERTIES)}."
+        ),
+        ResubmitRequest,
+        right="Manage on the entity, and Send on the target; for `active` without a target, Manage on the namespace",
     )
     async def resubmit(self, request: web.Request) -> web.Response:
         path = self._admit_moving(request)
@@ -98,34 +94,23 @@ class TaskHandlers:
             self._gate.admit_other(request, "", Right.MANAGE)
         return await self._relocate(request, path, order, is_resubmission=True)
 
-    @describes(
-        Operation(
-            "POST",
-            "/entities/{path}/move",
-            "move",
+    @_describes(
+        "move",
+        (
             "Move messages of one state to another entity, as a job. Scheduled ones stay scheduled, all others are "
-            "active there.",
-            "Manage on the entity, and Send on the target",
-            ShownJob,
-            status=202,
-            body=MoveRequest,
-        )
+            "active there."
+        ),
+        MoveRequest,
+        right="Manage on the entity, and Send on the target",
     )
     async def move(self, request: web.Request) -> web.Response:
         path = self._admit_moving(request)
         return await self._relocate(request, path, await read_request(request, MoveRequest), is_resubmission=False)
 
-    @describes(
-        Operation(
-            "POST",
-            "/entities/{path}/undefer",
-            "undefer",
-            "Make deferred messages active again, all or by their sequence numbers, as a job.",
-            "Manage on the entity",
-            ShownJob,
-            status=202,
-            body=UndeferRequest,
-        )
+    @_describes(
+        "undefer",
+        "Make deferred messages active again, all or by their sequence numbers, as a job.",
+        UndeferRequest,
     )
     async def undefer(self, request: web.Request) -> web.Response:
         path = self._admit_moving(request)
