@@ -10,7 +10,6 @@ from tandem.amqp import ACCEPTED, AmqpError, IncomingDelivery, LinkAttached, Mes
 from tandem.amqp.message import Properties, encode_message
 from tandem.amqp.types import Int, Symbol
 from tandem.errors import ArgumentError, DecodeError, InvalidToken, NotFound, OperationNotImplemented, ProtocolError
-from tandem.limits import REQUEST_WORK
 from tandem.server.faults.faults import Faults
 from tandem.server.nodes.coordinator import refuses_transaction
 from tandem.server.nodes.request_links import accept_requests, top_up

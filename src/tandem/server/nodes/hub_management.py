@@ -17,7 +17,6 @@ from tandem.auth import ClaimSet, Right
 from tandem.engine.hubs.event import offset_of
 from tandem.engine.hubs.hub import EventHub
 from tandem.errors import ArgumentError, DecodeError, InvalidToken, OperationNotImplemented, ProtocolError
-from tandem.limits import REQUEST_WORK
 from tandem.server.nodes.coordinator import refuses_transaction
 from tandem.server.nodes.event_hub import NO_EVENT_TIME_MS
 from tandem.server.nodes.request_links import accept_requests, top_up
