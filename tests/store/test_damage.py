@@ -89,6 +89,19 @@ def test_a_root_that_is_damaged_in_the_log_costs_nothing(sweep: Sweep) -> None:
     assert (outcome.broken, outcome.lost_count, outcome.verdict) == ([], 0, "reported")
 
 
+@mission("M3", "M38")
+@pytest.mark.parametrize("name", ["stopped", "killed"])
+@pytest.mark.parametrize("part", [0.3, 0.6, 0.95])
+def test_a_page_that_was_cut_in_the_middle_is_noticed(sweep: Sweep, name: str, part: float) -> None:
+    """SQLite takes the rest of such a page for zeros, and the VFS does not verify it."""
+    (variant,) = [one for one in sweep.variants if one.name == name]
+    size_bytes = (variant.directory / DATABASE_NAME).stat().st_size
+    start = int(size_bytes * part) // PAGE_BYTES * PAGE_BYTES + 5_000
+    outcome = sweep.try_fault(variant, Fault(DATABASE_NAME, "cut", start, size_bytes))
+    assert outcome.broken == []
+    assert outcome.verdict.startswith("reported")
+
+
 # --- stores of our own ----------------------------------------------------------------------------------------------
 
 
