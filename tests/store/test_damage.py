@@ -13,6 +13,7 @@ import pytest
 from tandem.errors import StoreDamaged, StoreError
 from tandem.store import check as check_module
 from tandem.store import checksums, connection, opening
+from tandem.store.base import LAST_DROPPED_HUB
 from tandem.store.check import check
 from tandem.store.commit_record import COMMITS_NAME, read_record
 from tandem.store.connection import PAGE_BYTES
@@ -24,7 +25,20 @@ from tandem.store.sqlite import SqliteStore
 from tandem.store.wal import scan
 from tests.markers import mission
 from tests.store.damage import FILES, LOG_NAME, Sweep, find_places
-from tests.store.drive import MAIN, committed, message, messages, numbers, put_queue, sent, stored
+from tests.store.drive import (
+    MAIN,
+    committed,
+    drop_hub,
+    drop_queue,
+    message,
+    messages,
+    numbers,
+    put_hub,
+    put_queue,
+    put_topic,
+    sent,
+    stored,
+)
 from tests.store.faults import Fault, draw_fault
 
 FORMATS = Path(__file__).parent / "formats"
@@ -289,3 +303,21 @@ def test_an_older_store_gets_checksums_when_it_is_opened(tmp_path: Path, version
     assert reader.execute("SELECT count(*) FROM message WHERE header IS NOT NULL AND checksum IS NULL").get == 0
     reader.close()
     assert check(tmp_path / "data").is_sound
+
+
+def test_descriptions_are_kept_twice_however_they_are_written(directory: Path) -> None:
+    store = SqliteStore(directory, ballast_bytes=0)
+    committed(store, put_hub(1_000), put_hub(1_001), put_topic(2, 3), put_queue(4))
+    committed(store, drop_hub(1_000), drop_queue(4))
+    # Deleting hubs updates a setting with an upsert.
+    committed(store, drop_hub(1_001), put_queue(1, max_delivery_count=7))
+    store.put_setting("name", "one")
+    store.put_setting("name", "two")
+    store.close()
+    assert check(directory).findings == []
+    reader = apsw.Connection(str(directory / DATABASE_NAME), vfs=checksums.checksum_vfs())
+    assert reader.execute("SELECT value FROM setting_copy WHERE name = 'name'").get == "two"
+    assert reader.execute("SELECT value FROM setting_copy WHERE name = ?", (LAST_DROPPED_HUB,)).get == "1001"
+    assert reader.execute("SELECT count(*) FROM queue_copy").get == 3
+    assert reader.execute("SELECT count(*) FROM hub_copy").get == 0
+    reader.close()

@@ -177,7 +177,8 @@ DROP TABLE spelling;
 """
 
 # Checksums of what clients have sent, the number of the last commit, and a second copy of all descriptions: a damaged
-# page of one table leaves the other.
+# page of one table leaves the other. The triggers delete and insert: the conflict clause of a statement overrides that of
+# a trigger that it fires.
 _FORMAT_5: Final = """
 ALTER TABLE message ADD COLUMN checksum INTEGER;
 ALTER TABLE body ADD COLUMN checksum INTEGER;
@@ -210,24 +211,29 @@ INSERT INTO rule_copy SELECT * FROM rule;
 INSERT INTO hub_copy SELECT * FROM hub;
 INSERT INTO setting_copy SELECT * FROM setting;
 CREATE TRIGGER queue_put AFTER INSERT ON queue BEGIN
-    INSERT OR REPLACE INTO queue_copy VALUES (new.number, new.fields, new.created_at_ms, new.updated_at_ms, new.kind);
+    DELETE FROM queue_copy WHERE number = new.number;
+    INSERT INTO queue_copy VALUES (new.number, new.fields, new.created_at_ms, new.updated_at_ms, new.kind);
 END;
 CREATE TRIGGER queue_dropped AFTER DELETE ON queue BEGIN DELETE FROM queue_copy WHERE number = old.number; END;
 CREATE TRIGGER rule_put AFTER INSERT ON rule BEGIN
-    INSERT OR REPLACE INTO rule_copy VALUES (new.queue, new.name, new.fields, new.created_at_ms);
+    DELETE FROM rule_copy WHERE queue = new.queue AND name = new.name;
+    INSERT INTO rule_copy VALUES (new.queue, new.name, new.fields, new.created_at_ms);
 END;
 CREATE TRIGGER rule_dropped AFTER DELETE ON rule BEGIN
     DELETE FROM rule_copy WHERE queue = old.queue AND name = old.name;
 END;
 CREATE TRIGGER hub_put AFTER INSERT ON hub BEGIN
-    INSERT OR REPLACE INTO hub_copy VALUES (new.number, new.fields, new.created_at_ms, new.updated_at_ms);
+    DELETE FROM hub_copy WHERE number = new.number;
+    INSERT INTO hub_copy VALUES (new.number, new.fields, new.created_at_ms, new.updated_at_ms);
 END;
 CREATE TRIGGER hub_dropped AFTER DELETE ON hub BEGIN DELETE FROM hub_copy WHERE number = old.number; END;
 CREATE TRIGGER setting_put AFTER INSERT ON setting BEGIN
-    INSERT OR REPLACE INTO setting_copy VALUES (new.name, new.value);
+    DELETE FROM setting_copy WHERE name = new.name;
+    INSERT INTO setting_copy VALUES (new.name, new.value);
 END;
 CREATE TRIGGER setting_changed AFTER UPDATE ON setting BEGIN
-    INSERT OR REPLACE INTO setting_copy VALUES (new.name, new.value);
+    DELETE FROM setting_copy WHERE name = new.name;
+    INSERT INTO setting_copy VALUES (new.name, new.value);
 END;
 """
 
