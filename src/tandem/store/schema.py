@@ -177,8 +177,8 @@ DROP TABLE spelling;
 """
 
 # Checksums of what clients have sent, the number of the last commit, and a second copy of all descriptions: a damaged
-# page of one table leaves the other. The triggers delete and insert: the conflict clause of a statement overrides that of
-# a trigger that it fires.
+# page of one table leaves the other. The triggers delete and insert: the conflict clause of a statement overrides that
+# of a trigger that it fires.
 _FORMAT_5: Final = """
 ALTER TABLE message ADD COLUMN checksum INTEGER;
 ALTER TABLE body ADD COLUMN checksum INTEGER;
