@@ -94,6 +94,18 @@ def test_what_follows_a_damaged_frame_is_not_overwritten_before_it_is_salvaged(s
 
 
 @mission("M3", "M38")
+def test_a_frame_that_does_not_say_its_page_any_more_costs_no_other_page(sweep: Sweep) -> None:
+    (killed,) = [one for one in sweep.variants if one.name == "killed before the first checkpoint"]
+    record, _ = read_record(killed.directory)
+    assert record is not None
+    for frame in range(10, record.log_frames, record.log_frames // 12):
+        start = 32 + frame * (PAGE_BYTES + 24)
+        outcome = sweep.try_fault(killed, Fault(LOG_NAME, "zero-512", start, start + 24))
+        assert outcome.broken == [], frame
+        assert outcome.verdict.startswith("reported")
+
+
+@mission("M3", "M38")
 def test_a_root_that_is_damaged_in_the_log_costs_nothing(sweep: Sweep) -> None:
     (killed,) = [one for one in sweep.variants if one.name == "killed before the first checkpoint"]
     record, _ = read_record(killed.directory)
