@@ -8,7 +8,7 @@
     ├── ConfigurationError              a setting that cannot be: names the setting, its value and what is allowed
     ├── StoreError                      the data directory cannot be used
     │   ├── StoreFailed                 a write or an fsync failed: the process must stop, nothing more is acknowledged
-    │   │   └── StoreDamaged            stored bytes have a wrong checksum: the namespace is opened anew and salvaged
+    │   │   └── StoreDamaged            stored data is damaged: opening the store again salvages what is intact
     │   └── StoreCorrupt                what is on disk contradicts itself: `tandem check` says where
     ├── BrokerStalled                   the broker cannot go on by itself: the process must end and be started again
     └── ProtocolError                   goes onto the wire: condition, description, scope

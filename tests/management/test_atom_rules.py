@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Final
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tandem.engine.rule import Rule
 from tandem.management.atom.rules import read_rule_xml, rule_xml
 from tandem.management.atom.xml import read_xml
+from tandem.store.connection import connect
 from tandem.store.sqlite import DATABASE_NAME
 from tests.management.atom import INSTANCE, SERVICE_BUS, put
 from tests.management.http_api import Http, Reply, serving
@@ -254,9 +255,8 @@ async def test_rules_that_an_older_broker_stored_are_read(tmp_path: Path) -> Non
         },
         "action": None,
     }
-    with sqlite3.connect(tmp_path / "data" / DATABASE_NAME) as database:
+    with contextlib.closing(connect(tmp_path / "data" / DATABASE_NAME)) as database:
         database.execute("UPDATE rule SET fields = ? WHERE name = 'r'", (json.dumps(old),))
-    database.close()
     async with serving(tmp_path / "data") as http:
         kind, texts, values = rule_of(await http.ask("GET", RULE))
         assert (kind, texts["SqlExpression"]) == ("SqlFilter", "a = @n OR b = @d")

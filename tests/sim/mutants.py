@@ -178,8 +178,8 @@ MUTANTS: Final = (
         "one subscription left out",
         Topic,
         "_publish",
-        "in self.selector.select(subject).items():",
-        "in list(self.selector.select(subject).items())[:1]:",
+        "in selecting.found.items():",
+        "in list(selecting.found.items())[:1]:",
     ),
     Mutant("passed on, and still waiting", Topic, "activate", "self.namespace.effects.removed.append(row)", "pass"),
     Mutant(
@@ -196,7 +196,7 @@ MUTANTS: Final = (
     Mutant(
         "action without RuleName", Topic, "_act", 'changes.user["RuleName"] = rule.name', "changes.user.update(user={})"
     ),
-    Mutant("time to live of the topic ignored", Topic, "_publish", "default_ms < message.time_to_live_ms", "False"),
+    Mutant("time to live of the topic ignored", Topic, "_begin", "default_ms < message.time_to_live_ms", "False"),
     Mutant("forwarded copies share", Topic, "_enlist", "copy.stream >> 2 == subscription.number", "True"),
     Mutant("hops of copies forgotten", BrokeredMessage, "copy", "self.hop_count,", "0,"),
     Mutant("duplicate in every subscription", Topic, "_admission", "return admission", "return None"),

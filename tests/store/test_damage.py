@@ -13,6 +13,7 @@ import pytest
 from tandem.errors import StoreDamaged, StoreError
 from tandem.store import check as check_module
 from tandem.store import checksums, connection, opening
+from tandem.store.base import LAST_DROPPED_HUB
 from tandem.store.check import check
 from tandem.store.commit_record import COMMITS_NAME, read_record
 from tandem.store.connection import PAGE_BYTES
@@ -24,7 +25,20 @@ from tandem.store.sqlite import SqliteStore
 from tandem.store.wal import scan
 from tests.markers import mission
 from tests.store.damage import FILES, LOG_NAME, Sweep, find_places
-from tests.store.drive import MAIN, committed, message, messages, numbers, put_queue, sent, stored
+from tests.store.drive import (
+    MAIN,
+    committed,
+    drop_hub,
+    drop_queue,
+    message,
+    messages,
+    numbers,
+    put_hub,
+    put_queue,
+    put_topic,
+    sent,
+    stored,
+)
 from tests.store.faults import Fault, draw_fault
 
 FORMATS = Path(__file__).parent / "formats"
@@ -80,6 +94,18 @@ def test_what_follows_a_damaged_frame_is_not_overwritten_before_it_is_salvaged(s
 
 
 @mission("M3", "M38")
+def test_a_frame_that_does_not_say_its_page_any_more_costs_no_other_page(sweep: Sweep) -> None:
+    (killed,) = [one for one in sweep.variants if one.name == "killed before the first checkpoint"]
+    record, _ = read_record(killed.directory)
+    assert record is not None
+    for frame in range(10, record.log_frames, record.log_frames // 12):
+        start = 32 + frame * (PAGE_BYTES + 24)
+        outcome = sweep.try_fault(killed, Fault(LOG_NAME, "zero-512", start, start + 24))
+        assert outcome.broken == [], frame
+        assert outcome.verdict.startswith("reported")
+
+
+@mission("M3", "M38")
 def test_a_root_that_is_damaged_in_the_log_costs_nothing(sweep: Sweep) -> None:
     (killed,) = [one for one in sweep.variants if one.name == "killed before the first checkpoint"]
     record, _ = read_record(killed.directory)
@@ -87,6 +113,19 @@ def test_a_root_that_is_damaged_in_the_log_costs_nothing(sweep: Sweep) -> None:
     newest = scan(killed.directory / LOG_NAME, PAGE_BYTES, record.log_frames).pages[record.roots["message"]]
     outcome = sweep.try_fault(killed, Fault(LOG_NAME, "flip", newest + 100, newest + 101, 2))
     assert (outcome.broken, outcome.lost_count, outcome.verdict) == ([], 0, "reported")
+
+
+@mission("M3", "M38")
+@pytest.mark.parametrize("name", ["stopped", "killed"])
+@pytest.mark.parametrize("part", [0.3, 0.6, 0.95])
+def test_a_page_that_was_cut_in_the_middle_is_noticed(sweep: Sweep, name: str, part: float) -> None:
+    """SQLite takes the rest of such a page for zeros, and the VFS does not verify it."""
+    (variant,) = [one for one in sweep.variants if one.name == name]
+    size_bytes = (variant.directory / DATABASE_NAME).stat().st_size
+    start = int(size_bytes * part) // PAGE_BYTES * PAGE_BYTES + 5_000
+    outcome = sweep.try_fault(variant, Fault(DATABASE_NAME, "cut", start, size_bytes))
+    assert outcome.broken == []
+    assert outcome.verdict.startswith("reported")
 
 
 # --- stores of our own ----------------------------------------------------------------------------------------------
@@ -98,7 +137,8 @@ def directory(tmp_path: Path) -> Path:
     store = SqliteStore(tmp_path, ballast_bytes=0)
     committed(store, put_queue())
     for number in range(1, 51):
-        committed(store, sent(message(number, stored=stored(b"%d" % number * 700))))
+        # One of them is large enough for a checksum of its own.
+        committed(store, sent(message(number, stored=stored(b"%d" % number * (9_000 if number == 7 else 700)))))
     store.close()
     return tmp_path
 
@@ -275,3 +315,21 @@ def test_an_older_store_gets_checksums_when_it_is_opened(tmp_path: Path, version
     assert reader.execute("SELECT count(*) FROM message WHERE header IS NOT NULL AND checksum IS NULL").get == 0
     reader.close()
     assert check(tmp_path / "data").is_sound
+
+
+def test_descriptions_are_kept_twice_however_they_are_written(directory: Path) -> None:
+    store = SqliteStore(directory, ballast_bytes=0)
+    committed(store, put_hub(1_000), put_hub(1_001), put_topic(2, 3), put_queue(4))
+    committed(store, drop_hub(1_000), drop_queue(4))
+    # Deleting hubs updates a setting with an upsert.
+    committed(store, drop_hub(1_001), put_queue(1, max_delivery_count=7))
+    store.put_setting("name", "one")
+    store.put_setting("name", "two")
+    store.close()
+    assert check(directory).findings == []
+    reader = apsw.Connection(str(directory / DATABASE_NAME), vfs=checksums.checksum_vfs())
+    assert reader.execute("SELECT value FROM setting_copy WHERE name = 'name'").get == "two"
+    assert reader.execute("SELECT value FROM setting_copy WHERE name = ?", (LAST_DROPPED_HUB,)).get == "1001"
+    assert reader.execute("SELECT count(*) FROM queue_copy").get == 3
+    assert reader.execute("SELECT count(*) FROM hub_copy").get == 0
+    reader.close()

@@ -1,9 +1,10 @@
 """Checksums of stored data.
 
-pages       SQLite's checksum VFS, which apsw's wheels carry, keeps eight bytes at the end of each page of the database
-            and verifies them with each read. A page of zeros has a valid checksum.
-content     the bytes of messages, shared bodies and session states have a CRC-32 in a column of their own. It also
-            covers what the VFS does not: pages of zeros, and pages read from the write-ahead log.
+pages     SQLite's checksum VFS, which apsw's wheels carry, keeps eight bytes at the end of each page of the database
+          and verifies them with each read. A page of zeros has a valid checksum.
+content   the bytes of large messages and shared bodies, and all session states, have a CRC-32 in a column of their own:
+          what goes on in overflow pages could otherwise end in zeros. Small messages are whole in one page, and SQLite
+          notices a page of a table that is all zeros. Without the VFS, all messages have one.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from zlib import crc32
 
 import apsw
 
-__all__ = ["PAGE_CHECKSUM_BYTES", "PageVerifier", "checksum_vfs", "content_checksum"]
+__all__ = ["PAGE_CHECKSUM_BYTES", "PageVerifier", "checked_bytes", "checksum_vfs", "content_checksum"]
 
 _VFS_NAME: Final = "cksmvfs"
 
@@ -41,6 +42,12 @@ def checksum_vfs() -> str | None:
     # Loading made it the default of the process: other users of SQLite did not ask for that.
     apsw.set_default_vfs(default)
     return _VFS_NAME
+
+
+@functools.cache
+def checked_bytes() -> int:
+    """Return from how many bytes on a message has a checksum of its own: less than what goes on in a second page."""
+    return 4_096 if checksum_vfs() is not None else 0
 
 
 class PageVerifier:

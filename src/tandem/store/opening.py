@@ -27,7 +27,7 @@ from tandem.store.damage import Damage
 from tandem.store.quarantine import SUSPECT_NAME, copy_aside, sync_folder
 from tandem.store.salvage import finish_interrupted, page_bytes_of, salvage
 from tandem.store.schema import format_of, migrate
-from tandem.store.wal import read_log_header
+from tandem.store.wal import pages_in_log, read_log_header
 
 __all__ = ["DATABASE_NAME", "OpenedDatabase", "find_damage", "open_database", "suspect"]
 
@@ -37,6 +37,9 @@ DATABASE_NAME: Final = "messages.db"
 
 # The format that has checksums and counts its commits.
 _COUNTING_FORMAT: Final = 5
+
+# Pages that the log could hold: a damaged header may state any number of pages.
+_MAX_MISSING_PAGES: Final = 10_000_000
 
 # Rows that get a checksum in one transaction.
 _CONVERTED_ROWS: Final = 2_000
@@ -147,7 +150,7 @@ def find_damage(directory: Path, record: CommitRecord | None) -> str | None:
         return "the header of the database is damaged"
     if not record.has_page_checksums and checksum_vfs() is not None and header[1] == PAGE_CHECKSUM_BYTES:
         return "the pages were written by a build of apsw without checksums"
-    return _complaint_about_log(log, record)
+    return _complaint_about_size(database, log) or _complaint_about_log(log, record)
 
 
 def _explain_missing(database: Path, log: Path, record: CommitRecord) -> str | None:
@@ -161,6 +164,20 @@ def _explain_missing(database: Path, log: Path, record: CommitRecord) -> str | N
         "were acknowledged: restore the database from a backup, or, to begin with an empty store, move the whole data "
         "directory away"
     )
+
+
+def _complaint_about_size(database: Path, log: Path) -> str | None:
+    """Return whether the database was cut. SQLite takes what it cannot read behind the end of a file for zeros."""
+    with database.open("rb") as file:
+        page_count = int.from_bytes(file.read(32)[28:32], "big")
+    whole_pages, rest_bytes = divmod(database.stat().st_size, PAGE_BYTES)
+    if whole_pages >= page_count and not rest_bytes:
+        return None
+    # A loss of power while the log was copied leaves a short file, too. All that is missing is still in the log then.
+    missing = range(whole_pages + 1, max(page_count, whole_pages + bool(rest_bytes)) + 1)
+    if len(missing) <= _MAX_MISSING_PAGES and pages_in_log(log, PAGE_BYTES).issuperset(missing):
+        return None
+    return "the database file was cut"
 
 
 def _complaint_about_log(log: Path, record: CommitRecord) -> str | None:

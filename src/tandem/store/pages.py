@@ -80,6 +80,8 @@ class PageReader:
         self._database = database.open("rb") if database.exists() else None
         self._log = log.open("rb") if log.exists() else None
         self.page_count = max(wal.page_count, max(wal.pages, default=0)) or self._count_pages()
+        # Whether some page may be an older version: the log has a damaged frame, of which page is not known.
+        self.is_outdated = wal.unknown_count > 0
         # Pages that were asked for and cannot be read, with the reason.
         self.unreadable: dict[int, str] = {}
 
@@ -201,10 +203,15 @@ class Tree:
 
     def rows(self) -> Iterator[Found]:
         yield from self._walk(self._root, None, None)
+        if self._pages.is_outdated:
+            # An interior page may be an older version, which does not know its newest children.
+            for parent in list(self._visited):
+                for child in self._pages.children.get(parent, []):
+                    yield from self._walk(child, None, None)
         yield from self._older
 
     def _walk(self, number: int, low: int | None, high: int | None) -> Iterator[Found]:
-        if number in self._visited:
+        if number in self._visited or (self._pages.is_outdated and not self._belongs_here(number)):
             return
         self._visited.add(number)
         page = self._pages.read(number)
@@ -228,6 +235,11 @@ class Tree:
                 yield from self._row(number, page, cell, kind)
         if right:
             yield from self._walk(right, low, high)
+
+    def _belongs_here(self, number: int) -> bool:
+        """Whether a page still is one of this tree: what an older version of its parent says may not be so any more."""
+        entry = self._pages.entry(number)
+        return number == self._root or entry is None or (entry[0] == _CHILD and entry[1] in self._visited)
 
     def _walk_around(self, number: int, low: int | None, high: int | None, what: str) -> Iterator[Found]:
         children = self._pages.children.get(number, [])

@@ -418,7 +418,7 @@ class Rebuild:
             self._add(
                 "the write-ahead log",
                 f"{wal.unknown_count} of its frames are damaged, and of which pages they were is not known",
-                "changes of the last commits; entities whose counts do not match are named",
+                "changes of the last commits, states of sessions among them; entities with other counts are named",
             )
         if record is not None and self._found_commits is not None and self._found_commits < record.commits:
             self._add(

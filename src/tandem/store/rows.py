@@ -9,7 +9,7 @@ from tandem.amqp.sections import NO_ENTRIES, Entries
 from tandem.amqp.stored import Stored
 from tandem.engine.message import NEVER_MS, SEQUENCE_BITS, SEQUENCE_MASK, BrokeredMessage, SharedBody
 from tandem.errors import StoreDamaged
-from tandem.store.checksums import content_checksum
+from tandem.store.checksums import checked_bytes, content_checksum
 
 __all__ = [
     "ALL_COLUMNS",
@@ -71,7 +71,11 @@ def bytes_columns(stored: Stored, bare: bytes) -> Row:
     header = stored.header_fields
     delivery_annotations = _entries_column(stored.delivery_annotations)
     message_annotations = _entries_column(stored.message_annotations)
-    checksum = content_checksum(header, delivery_annotations, message_annotations, bare)
+    size_bytes = len(header) + len(delivery_annotations or b"") + len(message_annotations or b"") + len(bare)
+    checksum = None
+    if size_bytes >= checked_bytes():
+        # One of a small message would cost more than all else that is done for its row.
+        checksum = content_checksum(header, delivery_annotations, message_annotations, bare)
     return header, delivery_annotations, message_annotations, bare, checksum
 
 
@@ -108,7 +112,7 @@ def _stored(
     bare: bytes,
     checksum: Value,
 ) -> Stored:
-    # Rows that are older than format 5 may have none.
+    # Small messages have none.
     if checksum is not None and checksum != content_checksum(header, delivery_annotations, message_annotations, bare):
         raise StoreDamaged("the bytes of a stored message have a wrong checksum")
     return Stored(header, _entries(delivery_annotations), _entries(message_annotations), bare)

@@ -24,8 +24,7 @@ newer than the program is left alone. `tests/store/formats` keeps a store of eac
                 the number of the last commit (store.commit_record)
     *_copy      a second copy of queue, rule, hub and setting, which triggers keep: store.salvage reads it
 
-message, body and session have a checksum of the bytes that clients sent (store.checksums); null in rows that an older
-format wrote.
+message, body and session have a checksum of the bytes that clients sent (store.checksums); null in small messages.
 """
 
 from __future__ import annotations

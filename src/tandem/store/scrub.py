@@ -17,7 +17,7 @@ from typing import Final
 
 from tandem.store.checksums import PAGE_CHECKSUM_BYTES, PageVerifier
 from tandem.store.connection import PAGE_BYTES
-from tandem.store.wal import read_log_header
+from tandem.store.wal import pages_in_log
 
 __all__ = ["Scrubber", "find_damaged_page"]
 
@@ -92,29 +92,9 @@ def _is_damaged(database: Path, number: int, verifier: PageVerifier, pause: Call
             # The file may be shorter by now.
             if len(page) < PAGE_BYTES or not _looks_damaged(file, number, page, verifier):
                 return False
-        if number in _pages_in_log(database.with_name(f"{database.name}-wal")):
+        if number in pages_in_log(database.with_name(f"{database.name}-wal"), PAGE_BYTES):
             return False
     return True
-
-
-def _pages_in_log(log: Path) -> set[int]:
-    """Return the pages of which the log holds a version, by the heads of its frames."""
-    header = read_log_header(log)
-    pages: set[int] = set()
-    if header is None:
-        return pages
-    with log.open("rb", buffering=0) as file:
-        at = 32
-        while True:
-            file.seek(at)
-            head = file.read(24)
-            if len(head) < 24:
-                return pages
-            page, _, *salts = struct.unpack_from(">4I", head)
-            if (salts[0], salts[1]) != header.salts:
-                return pages
-            pages.add(page)
-            at += 24 + PAGE_BYTES
 
 
 class Scrubber:

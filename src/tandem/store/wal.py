@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from tandem.store.checksums import PageVerifier
 
-__all__ = ["LogHead", "LogHeader", "Wal", "read_log_header", "scan"]
+__all__ = ["LogHead", "LogHeader", "Wal", "pages_in_log", "read_log_header", "scan"]
 
 _HEADER: Final = struct.Struct(">8I")
 _FRAME: Final = struct.Struct(">6I")
@@ -64,6 +64,23 @@ def read_log_header(path: Path) -> LogHeader | None:
     except FileNotFoundError:
         return None
     return _header_of(head)
+
+
+def pages_in_log(path: Path, page_bytes: int) -> set[int]:
+    """Return the pages of which a log holds a version, by the heads of its frames: nothing is verified."""
+    header = read_log_header(path)
+    pages: set[int] = set()
+    if header is None:
+        return pages
+    with path.open("rb", buffering=0) as file:
+        at = _HEADER.size
+        while len(head := os.pread(file.fileno(), _FRAME.size, at)) == _FRAME.size:
+            page, _, *salts, _, _ = _FRAME.unpack(head)
+            if (salts[0], salts[1]) != header.salts:
+                break
+            pages.add(page)
+            at += _FRAME.size + page_bytes
+    return pages
 
 
 class LogHead:
