@@ -57,7 +57,9 @@ the error: the smallest thing that cannot go on, never more (AMQP 1.0 part 2.8.1
 from __future__ import annotations
 
 import enum
-from typing import ClassVar
+from typing import ClassVar, Self
+
+from tandem.arguments import Argument, plain_text
 
 __all__ = [
     "ArgumentError",
@@ -429,6 +431,15 @@ class ArgumentError(ProtocolError):
     condition = "com.microsoft:argument-error"
     http_status = 400
     scope = Scope.DELIVERY
+    argument: Argument | None = None
+
+    @classmethod
+    def of(cls, template: str, field: str, **values: object) -> Self:
+        """Return an error whose field, value and bounds are data. The description has them in the words of JSON."""
+        argument = Argument(template, field, values)
+        error = cls(argument.sentence(str, plain_text))
+        error.argument = argument
+        return error
 
 
 class ArgumentOutOfRange(ArgumentError):

@@ -91,7 +91,7 @@ async def test_what_cannot_be_is_refused(manager: NamespaceManager, name: str) -
         await manager.create_consumer_group(f"{name}-other", "group")
     with pytest.raises(InvalidOperationError, match="PartitionCount"):
         await manager.create_event_hub(EventHubDescription(f"{name}-wide", partition_count=5_000))
-    with pytest.raises(InvalidOperationError, match="MessageRetentionInDays is 0; it must be from 1 to"):
+    with pytest.raises(InvalidOperationError, match="MessageRetentionInDays is 0; it must be between 1 and"):
         await manager.create_event_hub(EventHubDescription(f"{name}-short", message_retention_in_days=0))
     hub.partition_count = 3
     with pytest.raises(InvalidOperationError, match="cannot be changed"):

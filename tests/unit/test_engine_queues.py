@@ -601,7 +601,7 @@ def test_an_idle_queue_is_deleted_with_messages_that_expire_in_that_moment() -> 
     ],
 )
 def test_a_description_names_the_field_that_is_out_of_its_range(field: str, value: int) -> None:
-    with pytest.raises(ArgumentOutOfRange, match=f"{field} is {value}; it must be from"):
+    with pytest.raises(ArgumentOutOfRange, match=f"{field} is {value}; it must be "):
         QueueDescription.from_fields({"name": "orders", field: value})
 
 

@@ -1,0 +1,64 @@
+"""Arguments that an operation refuses, as data that each surface renders in its own words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+__all__ = ["Argument", "plain_text"]
+
+# Characters of a refused text that an error repeats: more than the longest name of an entity, 260, in quotes.
+_MAX_SHOWN_CHARACTERS: Final = 264
+
+
+class Argument:
+    """A refused field with its value and bounds as data, and the sentence in which each surface names them.
+
+    The template has them in braces: `{field} is {value}; it must be between {least} and {most}`. Texts of users belong
+    in the values, never in the template.
+    """
+
+    __slots__ = ("field", "template", "values")
+
+    def __init__(self, template: str, field: str, values: Mapping[str, object]) -> None:
+        self.template = template
+        self.field = field
+        self.values = {key: _as_json(value) for key, value in values.items()}
+
+    @property
+    def value(self) -> object:
+        """The value that was refused."""
+        return self.values.get("value")
+
+    @property
+    def least(self) -> object:
+        """The least that is allowed."""
+        return self.values.get("least")
+
+    @property
+    def most(self) -> object:
+        """The most that is allowed."""
+        return self.values.get("most")
+
+    def sentence(self, name_of: Callable[[str], str], text_of: Callable[[str, object], str]) -> str:
+        """Return the sentence with a surface's own name for the field and its own way to write values."""
+        text, *rest = self.template.split("{")
+        for piece in rest:
+            key, _, after = piece.partition("}")
+            text += (name_of(self.field) if key == "field" else text_of(self.field, self.values.get(key))) + after
+        return text
+
+
+def plain_text(_field: str, value: object) -> str:
+    """Return a value as JSON would have it, strings in Python's quotes."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value!r:.{_MAX_SHOWN_CHARACTERS}}" if isinstance(value, str) else str(value)
+
+
+def _as_json(value: object) -> object:
+    if isinstance(value, str):
+        return value[:_MAX_SHOWN_CHARACTERS]
+    return value if value is None or isinstance(value, bool | int | float) else f"{value!r:.80}"
