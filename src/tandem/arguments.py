@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-__all__ = ["Argument", "plain_text"]
+__all__ = ["ARGUMENT_HEADER", "Argument", "plain_text"]
+
+# In an answer of the service's own management API, whose errors are sentences: the argument as JSON.
+ARGUMENT_HEADER: Final = "Tandem-Argument"
 
 # Characters of a refused text that an error repeats: more than the longest name of an entity, 260, in quotes.
 _MAX_SHOWN_CHARACTERS: Final = 264
+
+_REASON: Final = "reason"
 
 
 class Argument:
     """A refused field with its value and bounds as data, and the sentence in which each surface names them.
 
     The template has them in braces: `{field} is {value}; it must be between {least} and {most}`. Texts of users belong
-    in the values, never in the template.
+    in the values, never in the template. `reason` is a sentence, and rendered as it is.
     """
 
     __slots__ = ("field", "template", "values")
@@ -23,7 +28,21 @@ class Argument:
     def __init__(self, template: str, field: str, values: Mapping[str, object]) -> None:
         self.template = template
         self.field = field
-        self.values = {key: _as_json(value) for key, value in values.items()}
+        self.values = {key: value if key == _REASON else _as_json(value) for key, value in values.items()}
+
+    def to_fields(self) -> dict[str, object]:
+        """Return the argument as JSON has it."""
+        return {"field": self.field, "template": self.template, "values": self.values}
+
+    @staticmethod
+    def from_fields(fields: object) -> Argument | None:
+        """Return the argument in an answer of another process, or None if that is not one."""
+        if not isinstance(fields, dict):
+            return None
+        field, template, values = fields.get("field"), fields.get("template"), fields.get("values")
+        if not isinstance(field, str) or not isinstance(template, str) or not isinstance(values, dict):
+            return None
+        return Argument(template, field, values)
 
     @property
     def value(self) -> object:
@@ -45,7 +64,12 @@ class Argument:
         text, *rest = self.template.split("{")
         for piece in rest:
             key, _, after = piece.partition("}")
-            text += (name_of(self.field) if key == "field" else text_of(self.field, self.values.get(key))) + after
+            if key == "field":
+                text += name_of(self.field) + after
+            elif key == _REASON:
+                text += str(self.values.get(key)) + after
+            else:
+                text += text_of(self.field, self.values.get(key)) + after
         return text
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tandem.arguments import Argument, plain_text
-from tandem.durations import NEVER, duration_text, parse_duration_ms
+from tandem.durations import NEVER, duration_text, iso_duration, parse_duration_ms
 from tandem.errors import ArgumentError, ArgumentOutOfRange
 from tandem.limits import (
     MAX_CONSUMER_GROUPS,
@@ -40,10 +40,13 @@ __all__ = [
     "DESCRIPTIONS",
     "ELEMENTS",
     "HUB",
+    "JSON_WORDS",
     "KINDS_WITH_RULES",
     "NAME_FIELDS",
+    "PEOPLE_WORDS",
     "QUEUE",
     "RULES_FIELD",
+    "SERVICE_WORDS",
     "SETTINGS",
     "STATUSES",
     "SUBSCRIPTION",
@@ -570,3 +573,17 @@ class Words:
 
     def sentence(self, argument: Argument) -> str:
         return argument.sentence(self.name, self.text)
+
+
+# As the service's own XML and files have them: `LockDuration is PT10M`, not `lock_duration_ms is 600000`.
+SERVICE_WORDS: Final = Words(
+    lambda setting: setting.element or setting.name,
+    iso_duration,
+    {RULES_FIELD: "AuthorizationRules", "topic_name": "TopicName", "name": "Name"},
+)
+
+# As JSON and TOML have them.
+JSON_WORDS: Final = Words(lambda setting: setting.name, lambda value_ms: plain_text("", value_ms))
+
+# As people write times: `lock_duration is 10m`.
+PEOPLE_WORDS: Final = Words(lambda setting: setting.label, duration_text)

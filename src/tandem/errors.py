@@ -143,10 +143,12 @@ class StateError(UsageError):
 class RemoteError(TandemError):
     """The peer detached, ended or closed, or rejected a message; the condition is the one it gave."""
 
-    def __init__(self, condition: str, description: str) -> None:
+    def __init__(self, condition: str, description: str, argument: Argument | None = None) -> None:
         super().__init__(f"{condition}: {description}")
         self.condition = condition
         self.description = description
+        # The field at fault, if the peer said so as data.
+        self.argument = argument
 
 
 class ConfigurationError(TandemError):

@@ -18,6 +18,7 @@ from tandem.config import (
     read_configuration,
     update_changed,
 )
+from tandem.engine.description import QueueDescription
 from tandem.engine.namespace import Namespace
 from tandem.errors import ConfigurationError
 from tandem.ids import Nonces
@@ -103,7 +104,7 @@ def test_settings_that_the_file_does_not_have_stay_as_they_are(tmp_path: Path) -
         "created the queue A"
     ]
     queue = namespace.get("a")
-    queue.description.lock_duration_ms = 7_000
+    namespace.update_queue(queue, QueueDescription("A", max_delivery_count=3, lock_duration_ms=7_000))
     settings = read(tmp_path, "[[queues]]\nname = 'a'\nmax_delivery_count = 5").default
     assert reload(namespace, settings) == ["updated the queue A: max_delivery_count"]
     assert (queue.description.max_delivery_count, queue.description.lock_duration_ms) == (5, 7_000)

@@ -233,7 +233,7 @@ def _authorization_rule(entity: str, fields: object) -> AuthorizationRule:
     try:
         return AuthorizationRule.from_dict({**fields, "scope": entity})
     except ConfigurationError as error:
-        raise ArgumentError(f"{RULES_FIELD}: {error}") from None
+        raise ArgumentError.of("{field}: {reason}", RULES_FIELD, reason=str(error)) from None
 
 
 def _take_schemes(kind: str, settings: dict[str, object]) -> dict[str, str]:

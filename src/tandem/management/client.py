@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
+from tandem.arguments import Argument
 from tandem.auth.sas import make_token
 from tandem.errors import RemoteError, TandemError
 from tandem.hosts import dialled_host
@@ -322,6 +323,7 @@ def _read(answer: bytes, status: int, url: str) -> dict[str, Any]:
         if status < 400 and isinstance(value, dict):
             return value
         error = value["error"]
-        raise RemoteError(str(error["condition"]), str(error["message"]))
-    except (ValueError, RecursionError, KeyError, TypeError) as error:
+        argument = Argument.from_fields(error.get("argument"))
+        raise RemoteError(str(error["condition"]), str(error["message"]), argument)
+    except (AttributeError, ValueError, RecursionError, KeyError, TypeError) as error:
         raise BrokerUnreachable(f"what answers at {url} with status {status} is no Tandem broker") from error

@@ -9,6 +9,7 @@ from aiohttp import hdrs, web
 
 from tandem.auth import Right
 from tandem.engine.namespace import Namespace
+from tandem.entity_settings import own_durations
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
 from tandem.management.requests import read_fields, read_page
@@ -42,6 +43,8 @@ class Handlers(Generic[Entity]):
 
     # What a list is called in JSON.
     plural: ClassVar[str]
+    # The kind of entity, if it has settings.
+    kind: ClassVar[str] = ""
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
@@ -57,8 +60,7 @@ class Handlers(Generic[Entity]):
 
     async def create(self, request: web.Request) -> web.Response:
         names = self._admit(request, Right.MANAGE)
-        fields = await read_fields(request, names)
-        self._gate.admit_forwarding(request, fields)
+        fields = await self._read(request, names)
         await self.prepare()
         created = await self._gate.perform(lambda namespace: self.fields(self.make(namespace, names, fields)))
         return json_answer(created, status=201)
@@ -70,8 +72,7 @@ class Handlers(Generic[Entity]):
     async def update(self, request: web.Request) -> web.Response:
         """What the body leaves out stays."""
         names = self._admit(request, Right.MANAGE)
-        fields = await read_fields(request, names)
-        self._gate.admit_forwarding(request, fields)
+        fields = await self._read(request, names)
 
         def update(namespace: Namespace) -> Fields:
             return self.fields(self.change(namespace, self.find(namespace, names), fields))
@@ -88,6 +89,11 @@ class Handlers(Generic[Entity]):
             return {"name": name}
 
         return json_answer(await self._gate.perform(delete))
+
+    async def _read(self, request: web.Request, names: Names) -> Fields:
+        fields = await read_fields(request, names)
+        self._gate.admit_forwarding(request, fields)
+        return own_durations(self.kind, fields)
 
     def _admit(self, request: web.Request, right: Right | None) -> Names:
         names = dict(request.match_info)

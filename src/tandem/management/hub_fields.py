@@ -14,5 +14,7 @@ def new_hub(fields: Mapping[str, object]) -> EventHubDescription:
     """Return the description of a hub that a user wants to have."""
     name = fields.get("name")
     if isinstance(name, str) and name.lower() == OPERATIONS_HUB:
-        raise ArgumentError(f"name {name!r} is that of a hub which only the broker makes: choose another one")
+        raise ArgumentError.of(
+            "{field} {value} is that of a hub which only the broker makes: choose another one", "name", value=name
+        )
     return EventHubDescription.from_fields(dict(fields))

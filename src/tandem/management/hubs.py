@@ -11,6 +11,7 @@ from tandem.arrow import require_arrow
 from tandem.engine.hubs.description import DEFAULT_CONSUMER_GROUP, OPERATIONS_HUB, EventHubDescription
 from tandem.engine.hubs.hub import EventHub
 from tandem.engine.namespace import Namespace
+from tandem.entity_settings import HUB
 from tandem.errors import EntityAlreadyExists, NotAllowed
 from tandem.management.answers import json_answer
 from tandem.management.handlers import Fields, Handlers, Names
@@ -35,6 +36,7 @@ class HubHandlers(Handlers[EventHub]):
     """`/$api/v1/hubs`"""
 
     plural: ClassVar[str] = "hubs"
+    kind: ClassVar[str] = HUB
 
     async def list_all(self, request: web.Request) -> web.Response:
         """Without the broker's own, unless `all` asks for it."""

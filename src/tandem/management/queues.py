@@ -8,6 +8,7 @@ from tandem.engine.description import QueueDescription
 from tandem.engine.namespace import Namespace
 from tandem.engine.queue import Queue
 from tandem.engine.topic import Topic
+from tandem.entity_settings import QUEUE
 from tandem.errors import NotFound
 from tandem.management.handlers import Fields, Handlers, Names
 
@@ -18,6 +19,7 @@ class QueueHandlers(Handlers[Queue]):
     """`/$api/v1/queues`"""
 
     plural: ClassVar[str] = "queues"
+    kind: ClassVar[str] = QUEUE
 
     def all(self, namespace: Namespace, names: Names) -> list[Queue]:
         return namespace.queues

@@ -9,6 +9,7 @@ from tandem.engine.namespace import Namespace
 from tandem.engine.subscription import Subscription
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic import Topic
+from tandem.entity_settings import SUBSCRIPTION
 from tandem.errors import ArgumentError
 from tandem.management.handlers import Fields, Handlers, Names
 from tandem.management.queues import queue_fields
@@ -21,6 +22,7 @@ class SubscriptionHandlers(Handlers[Subscription]):
     """`/$api/v1/topics/{topic_name}/subscriptions`"""
 
     plural: ClassVar[str] = "subscriptions"
+    kind: ClassVar[str] = SUBSCRIPTION
 
     def path(self, names: Names) -> str:
         topic = names["topic_name"]

@@ -8,6 +8,7 @@ from tandem.addresses import split_subscription
 from tandem.engine.namespace import Namespace
 from tandem.engine.topic import Topic
 from tandem.engine.topic_description import TopicDescription
+from tandem.entity_settings import TOPIC
 from tandem.errors import ArgumentError
 from tandem.management.handlers import Fields, Handlers, Names
 from tandem.management.queues import time_fields
@@ -19,6 +20,7 @@ class TopicHandlers(Handlers[Topic]):
     """`/$api/v1/topics`"""
 
     plural: ClassVar[str] = "topics"
+    kind: ClassVar[str] = TOPIC
 
     def all(self, namespace: Namespace, names: Names) -> list[Topic]:
         return namespace.topics

@@ -16,20 +16,20 @@ from tandem.management.operations.entity_shapes import (
     Explanation,
     Hub,
     HubList,
-    HubSettings,
+    HubRequest,
     NewSubscription,
     Queue,
     QueueList,
-    QueueSettings,
+    QueueRequest,
     Rule,
     RuleList,
     RuleSettings,
     Subscription,
     SubscriptionList,
-    SubscriptionSettings,
+    SubscriptionRequest,
     Topic,
     TopicList,
-    TopicSettings,
+    TopicRequest,
 )
 from tandem.management.requests import DEFAULT_PAGE_ENTITIES, MAX_PAGE_ENTITIES
 
@@ -58,15 +58,15 @@ class _Noun(NamedTuple):
 _SUBSCRIPTIONS: Final = "/topics/{topic_name}/subscriptions"
 
 _NOUNS: Final = (
-    _Noun("queue", "/queues", Queue, QueueList, QueueSettings, QueueSettings, "queue"),
-    _Noun("topic", "/topics", Topic, TopicList, TopicSettings, TopicSettings, "topic"),
+    _Noun("queue", "/queues", Queue, QueueList, QueueRequest, QueueRequest, "queue"),
+    _Noun("topic", "/topics", Topic, TopicList, TopicRequest, TopicRequest, "topic"),
     _Noun(
         "subscription",
         _SUBSCRIPTIONS,
         Subscription,
         SubscriptionList,
         NewSubscription,
-        SubscriptionSettings,
+        SubscriptionRequest,
         "subscription",
     ),
     _Noun(
@@ -78,7 +78,7 @@ _NOUNS: Final = (
         RuleSettings,
         "subscription",
     ),
-    _Noun("hub", "/hubs", Hub, HubList, HubSettings, HubSettings, "hub"),
+    _Noun("hub", "/hubs", Hub, HubList, HubRequest, HubRequest, "hub"),
 )
 
 _WITH_OPERATIONS: Final = Parameter("all", bool, "With `true`, the hub `$operations` too, which the broker fills.")

@@ -1,14 +1,28 @@
 """Queues, topics, subscriptions, rules and event hubs as JSON, as types: for the OpenAPI document, and for exports.
 
-What these say of a setting (its type, its default, whether it may be null) is what the descriptions in the engine say,
-and a test compares them. Bounds are not repeated here: an error names them.
+The types of settings are made from `tandem.entity_settings`.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from tandem.entity_settings import (
+    HUB,
+    KINDS_WITH_RULES,
+    NAME_FIELDS,
+    QUEUE,
+    RULES_FIELD,
+    STATUSES,
+    SUBSCRIPTION,
+    TOPIC,
+    Form,
+    Setting,
+    settings_of,
+)
 
 __all__ = [
     "AuthorizationRuleFields",
@@ -19,16 +33,16 @@ __all__ = [
     "ExplainedSubscription",
     "Explanation",
     "ExportDocument",
-    "ExportedSubscription",
-    "ExportedTopic",
     "Hub",
     "HubList",
+    "HubRequest",
     "HubSettings",
     "ImportReport",
     "ImportRequest",
     "NewSubscription",
     "Queue",
     "QueueList",
+    "QueueRequest",
     "QueueSettings",
     "Rule",
     "RuleAction",
@@ -37,13 +51,13 @@ __all__ = [
     "RuleSettings",
     "Subscription",
     "SubscriptionList",
+    "SubscriptionRequest",
     "SubscriptionSettings",
     "Topic",
     "TopicList",
+    "TopicRequest",
     "TopicSettings",
 ]
-
-_Status = Literal["Active", "Disabled", "SendDisabled", "ReceiveDisabled"]
 
 
 class AuthorizationRuleFields(Struct, kw_only=True):
@@ -54,55 +68,6 @@ class AuthorizationRuleFields(Struct, kw_only=True):
     primary_key: str
     secondary_key: str = ""
     scope: str = ""
-
-
-# --- queues ---------------------------------------------------------------------------------------------------------
-
-
-class QueueSettings(Struct, kw_only=True):
-    """What can be chosen about a queue. Times are in milliseconds, and null is never."""
-
-    name: str | UnsetType = UNSET
-    lock_duration_ms: int = 60_000
-    max_size_in_megabytes: int = 1_024
-    requires_duplicate_detection: bool = False
-    requires_session: bool = False
-    default_message_time_to_live_ms: int | None = None
-    dead_lettering_on_message_expiration: bool = False
-    duplicate_detection_history_time_window_ms: int = 600_000
-    max_delivery_count: int = 10
-    enable_batched_operations: bool = True
-    status: _Status = "Active"
-    auto_delete_on_idle_ms: int | None = None
-    enable_partitioning: bool = False
-    forward_to: str | None = None
-    forward_dead_lettered_messages_to: str | None = None
-    user_metadata: str | None = None
-    max_message_size_in_kilobytes: int = 256
-    enable_express: bool = False
-    authorization_rules: list[AuthorizationRuleFields] | UnsetType | None = UNSET
-
-
-class Queue(QueueSettings, kw_only=True):
-    """A queue with its counts."""
-
-    active_message_count: int
-    dead_letter_message_count: int
-    scheduled_message_count: int
-    deferred_message_count: int
-    transfer_message_count: int
-    transfer_dead_letter_message_count: int
-    message_count: int
-    size_in_bytes: int
-    created_at_ms: int
-    updated_at_ms: int
-    accessed_at_ms: int
-
-
-class QueueList(Struct):
-    """In the order of their names."""
-
-    queues: list[Queue]
 
 
 class Deleted(Struct):
@@ -162,125 +127,130 @@ class RuleList(Struct):
     rules: list[Rule]
 
 
-# --- topics ---------------------------------------------------------------------------------------------------------
+# --- settings -------------------------------------------------------------------------------------------------------
+
+# A name, a type and a default, or a name and a type, as msgspec takes them.
+_Field = tuple[str, Any, Any] | tuple[str, Any]
+
+_PLAIN_TYPES: Final[dict[Form, Any]] = {
+    Form.DURATION: int,
+    Form.NUMBER: int,
+    Form.BYTES: int,
+    Form.FLAG: bool,
+    Form.TEXT: str,
+    Form.ADDRESS: str,
+    Form.NAMES: list[str],
+}
 
 
-class TopicSettings(Struct, kw_only=True):
-    """What can be chosen about a topic."""
-
-    name: str | UnsetType = UNSET
-    max_size_in_megabytes: int = 1_024
-    requires_duplicate_detection: bool = False
-    default_message_time_to_live_ms: int | None = None
-    duplicate_detection_history_time_window_ms: int = 600_000
-    enable_batched_operations: bool = True
-    status: _Status = "Active"
-    auto_delete_on_idle_ms: int | None = None
-    enable_partitioning: bool = False
-    support_ordering: bool = True
-    user_metadata: str | None = None
-    max_message_size_in_kilobytes: int = 256
-    enable_express: bool = False
-    authorization_rules: list[AuthorizationRuleFields] | UnsetType | None = UNSET
+def _type(setting: Setting, kind: str) -> Any:
+    if setting.form is Form.STATUS:
+        plain: Any = Literal[tuple(one.value for one in STATUSES[kind])]
+    else:
+        plain = _PLAIN_TYPES[setting.form]
+    if plain is int:
+        plain = Annotated[int, Meta(ge=setting.least, le=setting.most)]
+    elif setting.form is Form.TEXT:
+        plain = Annotated[str, Meta(max_length=setting.most)]
+    return Annotated[plain | None if setting.is_nullable else plain, Meta(description=setting.help)]
 
 
-class Topic(TopicSettings, kw_only=True):
-    """A topic with its counts."""
-
-    subscription_count: int
-    scheduled_message_count: int
-    size_in_bytes: int
-    created_at_ms: int
-    updated_at_ms: int
-    accessed_at_ms: int
+def _default(setting: Setting) -> Any:
+    chosen = setting.default
+    return msgspec.field(default_factory=lambda: list(chosen)) if isinstance(chosen, tuple) else chosen
 
 
-class TopicList(Struct):
-    """In the order of their names."""
-
-    topics: list[Topic]
+def _made(name: str, text: str, fields: list[_Field], base: Any = Struct) -> Any:
+    return msgspec.defstruct(name, fields, bases=(base,), namespace={"__doc__": text}, module=__name__, kw_only=True)
 
 
-class SubscriptionSettings(Struct, kw_only=True):
-    """What can be chosen about a subscription."""
-
-    topic_name: str | UnsetType = UNSET
-    name: str | UnsetType = UNSET
-    lock_duration_ms: int = 60_000
-    requires_session: bool = False
-    default_message_time_to_live_ms: int | None = None
-    dead_lettering_on_message_expiration: bool = False
-    dead_lettering_on_filter_evaluation_exceptions: bool = True
-    max_delivery_count: int = 10
-    enable_batched_operations: bool = True
-    status: _Status = "Active"
-    auto_delete_on_idle_ms: int | None = None
-    forward_to: str | None = None
-    forward_dead_lettered_messages_to: str | None = None
-    user_metadata: str | None = None
+def _settings(kind: str, name: str, text: str) -> Any:
+    fields: list[_Field] = [(one, str | UnsetType, UNSET) for one in NAME_FIELDS[kind]]
+    fields += [(one.name, _type(one, kind), _default(one)) for one in settings_of(kind)]
+    if kind in KINDS_WITH_RULES:
+        fields.append((RULES_FIELD, list[AuthorizationRuleFields] | UnsetType | None, UNSET))
+    return _made(name, text, fields)
 
 
-class NewSubscription(SubscriptionSettings, kw_only=True):
-    """A subscription that is made with its rules, or with the one that selects everything."""
-
-    rules: list[RuleSettings] | UnsetType = UNSET
-
-
-class Subscription(SubscriptionSettings, kw_only=True):
-    """A subscription with its counts."""
-
-    active_message_count: int
-    dead_letter_message_count: int
-    scheduled_message_count: int
-    deferred_message_count: int
-    transfer_message_count: int
-    transfer_dead_letter_message_count: int
-    message_count: int
-    size_in_bytes: int
-    created_at_ms: int
-    updated_at_ms: int
-    accessed_at_ms: int
+def _request(kind: str, name: str, base: Any) -> Any:
+    """Return the settings as a request may write them: times also as text, under their names without the unit."""
+    text = 'The same. A time may be a text such as `"30s"`, under its name without `_ms`.'
+    durations = [one for one in settings_of(kind) if one.form is Form.DURATION]
+    return _made(
+        name,
+        text,
+        [(one.label, Annotated[str, Meta(description=one.help)] | UnsetType, UNSET) for one in durations],
+        base,
+    )
 
 
-class SubscriptionList(Struct):
-    """In the order of their names."""
-
-    subscriptions: list[Subscription]
+def _shown(name: str, text: str, settings: Any, *counts: str) -> Any:
+    return _made(name, text, [(one, int) for one in counts], settings)
 
 
-# --- event hubs -----------------------------------------------------------------------------------------------------
+def _several(name: str, kind: Any) -> _Field:
+    return (name, list[kind], msgspec.field(default_factory=list))
 
 
-class HubSettings(Struct, kw_only=True):
-    """What can be chosen about an event hub. Events are kept as long as both retentions allow, and null is no bound."""
-
-    name: str | UnsetType = UNSET
-    partition_count: int = 16
-    retention_ms: int | None = 604_800_000
-    # Of each partition.
-    retention_bytes: int | None = None
-    max_event_size_in_kilobytes: int = 1_024
-    status: _Status = "Active"
-    user_metadata: str | None = None
-    consumer_groups: list[str] = field(default_factory=lambda: ["$Default"])
-    authorization_rules: list[AuthorizationRuleFields] | UnsetType | None = UNSET
+def _listed(name: str, plural: str, entity: Any) -> Any:
+    return _made(name, "In the order of their names.", [(plural, list[entity])])
 
 
-class Hub(HubSettings, kw_only=True):
-    """An event hub with its counts."""
+_MESSAGE_COUNTS: Final = (
+    *("active_message_count", "dead_letter_message_count", "scheduled_message_count", "deferred_message_count"),
+    *("transfer_message_count", "transfer_dead_letter_message_count", "message_count", "size_in_bytes"),
+)
+_TIMES: Final = ("created_at_ms", "updated_at_ms")
+_ALL_TIMES: Final = (*_TIMES, "accessed_at_ms")
 
-    # Another one if the hub was deleted and made again: positions are good for one incarnation.
-    incarnation: str
-    event_count: int
-    size_in_bytes: int
-    created_at_ms: int
-    updated_at_ms: int
+QueueSettings: Final = _settings(
+    QUEUE, "QueueSettings", "What can be chosen about a queue. Times are in milliseconds, and null is never."
+)
+QueueRequest: Final = _request(QUEUE, "QueueRequest", QueueSettings)
+Queue: Final = _shown("Queue", "A queue with its counts.", QueueSettings, *_MESSAGE_COUNTS, *_ALL_TIMES)
+QueueList: Final = _listed("QueueList", "queues", Queue)
 
+TopicSettings: Final = _settings(TOPIC, "TopicSettings", "What can be chosen about a topic.")
+TopicRequest: Final = _request(TOPIC, "TopicRequest", TopicSettings)
+Topic: Final = _shown(
+    "Topic",
+    "A topic with its counts.",
+    TopicSettings,
+    *("subscription_count", "scheduled_message_count", "size_in_bytes"),
+    *_ALL_TIMES,
+)
+TopicList: Final = _listed("TopicList", "topics", Topic)
 
-class HubList(Struct):
-    """In the order of their names."""
+SubscriptionSettings: Final = _settings(
+    SUBSCRIPTION, "SubscriptionSettings", "What can be chosen about a subscription."
+)
+SubscriptionRequest: Final = _request(SUBSCRIPTION, "SubscriptionRequest", SubscriptionSettings)
+_RULES: Final[_Field] = ("rules", list[RuleSettings] | UnsetType, UNSET)
+NewSubscription: Final = _made(
+    "NewSubscription",
+    "A subscription that is made with its rules, or with the one that selects everything.",
+    [_RULES],
+    SubscriptionRequest,
+)
+Subscription: Final = _shown(
+    "Subscription", "A subscription with its counts.", SubscriptionSettings, *_MESSAGE_COUNTS, *_ALL_TIMES
+)
+SubscriptionList: Final = _listed("SubscriptionList", "subscriptions", Subscription)
 
-    hubs: list[Hub]
+HubSettings: Final = _settings(
+    HUB,
+    "HubSettings",
+    "What can be chosen about an event hub. Events are kept as long as both retentions allow, and null is no bound.",
+)
+HubRequest: Final = _request(HUB, "HubRequest", HubSettings)
+# The incarnation is another one if the hub was deleted and made again: positions are good for one incarnation.
+Hub: Final = _made(
+    "Hub",
+    "An event hub with its counts.",
+    [("incarnation", str), *[(one, int) for one in ("event_count", "size_in_bytes", *_TIMES)]],
+    HubSettings,
+)
+HubList: Final = _listed("HubList", "hubs", Hub)
 
 
 # --- explanations ---------------------------------------------------------------------------------------------------
@@ -325,26 +295,27 @@ class Explanation(Struct, kw_only=True):
 
 # --- exports --------------------------------------------------------------------------------------------------------
 
-
-class ExportedSubscription(NewSubscription, kw_only=True):
-    """A subscription with all its rules."""
-
-
-class ExportedTopic(TopicSettings, kw_only=True):
-    """A topic with all its subscriptions."""
-
-    subscriptions: list[ExportedSubscription] = []
-
-
-class ExportDocument(Struct, kw_only=True):
-    """All entities of a namespace: what can be chosen about them, and none of their messages."""
-
-    version: Literal[1] = 1
-    namespace: str = ""
-    exported_at_ms: int = 0
-    queues: list[QueueSettings] = []
-    topics: list[ExportedTopic] = []
-    hubs: list[HubSettings] = []
+_ExportedSubscription: Final = _made(
+    "ExportedSubscription", "A subscription with all its rules.", [_RULES], SubscriptionSettings
+)
+_ExportedTopic: Final = _made(
+    "ExportedTopic",
+    "A topic with all its subscriptions.",
+    [_several("subscriptions", _ExportedSubscription)],
+    TopicSettings,
+)
+ExportDocument: Final = _made(
+    "ExportDocument",
+    "All entities of a namespace: what can be chosen about them, and none of their messages.",
+    [
+        ("version", Literal[1], 1),
+        ("namespace", str, ""),
+        ("exported_at_ms", int, 0),
+        _several("queues", QueueSettings),
+        _several("topics", _ExportedTopic),
+        _several("hubs", HubSettings),
+    ],
+)
 
 
 class ImportRequest(Struct, kw_only=True, forbid_unknown_fields=True):

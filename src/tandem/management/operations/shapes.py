@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 __all__ = [
     "MAX_BROWSED_MESSAGES",
@@ -62,12 +62,21 @@ _Target = Annotated[
 # --- errors ---------------------------------------------------------------------------------------------------------
 
 
+class RefusedArgument(Struct):
+    """The field that is at fault. The template has its name and the values in braces."""
+
+    field: str
+    template: str
+    values: dict[str, Any]
+
+
 class ErrorDetail(Struct):
     """What went wrong."""
 
     condition: str
     message: str
     status: int
+    argument: RefusedArgument | UnsetType = UNSET
 
 
 class Error(Struct):
