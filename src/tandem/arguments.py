@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-__all__ = ["ARGUMENT_HEADER", "Argument", "plain_text"]
+__all__ = ["ARGUMENT_HEADER", "JSON_WORDS", "Argument", "Words", "plain_text"]
 
 # In an answer of the service's own management API, whose errors are sentences: the argument as JSON.
 ARGUMENT_HEADER: Final = "Tandem-Argument"
@@ -73,7 +73,7 @@ class Argument:
         return text
 
 
-def plain_text(_field: str, value: object) -> str:
+def plain_text(value: object) -> str:
     """Return a value as JSON would have it, strings in Python's quotes."""
     if value is None:
         return "null"
@@ -86,3 +86,26 @@ def _as_json(value: object) -> object:
     if isinstance(value, str):
         return value[:_MAX_SHOWN_CHARACTERS]
     return value if value is None or isinstance(value, bool | int | float) else f"{value!r:.80}"
+
+
+class Words:
+    """How a surface writes the field, the value and the bounds of a refused argument.
+
+    A field whose name ends in `_ms` holds a duration.
+    """
+
+    def __init__(self, name_of: Callable[[str], str], duration_of: Callable[[int | None], str] | None = None) -> None:
+        self._name_of = name_of
+        self._duration_of = duration_of
+
+    def sentence(self, argument: Argument) -> str:
+        return argument.sentence(self._name_of, self._text)
+
+    def _text(self, field: str, value: object) -> str:
+        is_duration = value is None or (isinstance(value, int) and not isinstance(value, bool))
+        if self._duration_of is not None and is_duration and field.endswith("_ms"):
+            return self._duration_of(value)
+        return plain_text(value)
+
+
+JSON_WORDS: Final = Words(str)

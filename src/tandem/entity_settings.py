@@ -8,12 +8,12 @@ docs/reference/. A new setting is a new entry here, plus the code that acts upon
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from tandem.arguments import Argument, plain_text
+from tandem.arguments import Words
 from tandem.durations import NEVER, duration_text, iso_duration, parse_duration_ms
 from tandem.errors import ArgumentError, ArgumentOutOfRange
 from tandem.limits import (
@@ -40,7 +40,6 @@ __all__ = [
     "DESCRIPTIONS",
     "ELEMENTS",
     "HUB",
-    "JSON_WORDS",
     "KINDS_WITH_RULES",
     "NAME_FIELDS",
     "PEOPLE_WORDS",
@@ -54,7 +53,6 @@ __all__ = [
     "EntityStatus",
     "Form",
     "Setting",
-    "Words",
     "checked_values",
     "default_values",
     "fixed_change",
@@ -546,44 +544,19 @@ def fixed_change(kind: str, before: Mapping[str, object], after: Mapping[str, ob
 # --- errors ---------------------------------------------------------------------------------------------------------
 
 
-class Words:
-    """How a surface writes the field, the value and the bounds of an error about a setting."""
+def _service_name(field: str) -> str:
+    setting = setting_of(field)
+    return _SERVICE_NAMES.get(field, field) if setting is None else setting.element or field
 
-    def __init__(
-        self,
-        name_of: Callable[[Setting], str],
-        duration_of: Callable[[int | None], str],
-        others: Mapping[str, str] | None = None,
-    ) -> None:
-        self._name_of = name_of
-        self._duration_of = duration_of
-        # The words for fields that are not settings.
-        self._others = others or {}
 
-    def name(self, field: str) -> str:
-        setting = setting_of(field)
-        return self._others.get(field, field) if setting is None else self._name_of(setting)
+def _label(field: str) -> str:
+    return field.removesuffix(_UNIT)
 
-    def text(self, field: str, value: object) -> str:
-        setting = setting_of(field)
-        is_duration = setting is not None and setting.form is Form.DURATION
-        if is_duration and (value is None or (isinstance(value, int) and not isinstance(value, bool))):
-            return self._duration_of(value)
-        return plain_text(field, value)
 
-    def sentence(self, argument: Argument) -> str:
-        return argument.sentence(self.name, self.text)
-
+_SERVICE_NAMES: Final = {RULES_FIELD: "AuthorizationRules", "topic_name": "TopicName", "name": "Name"}
 
 # As the service's own XML and files have them: `LockDuration is PT10M`, not `lock_duration_ms is 600000`.
-SERVICE_WORDS: Final = Words(
-    lambda setting: setting.element or setting.name,
-    iso_duration,
-    {RULES_FIELD: "AuthorizationRules", "topic_name": "TopicName", "name": "Name"},
-)
-
-# As JSON and TOML have them.
-JSON_WORDS: Final = Words(lambda setting: setting.name, lambda value_ms: plain_text("", value_ms))
+SERVICE_WORDS: Final = Words(_service_name, iso_duration)
 
 # As people write times: `lock_duration is 10m`.
-PEOPLE_WORDS: Final = Words(lambda setting: setting.label, duration_text)
+PEOPLE_WORDS: Final = Words(_label, duration_text)

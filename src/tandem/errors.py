@@ -59,7 +59,7 @@ from __future__ import annotations
 import enum
 from typing import ClassVar, Self
 
-from tandem.arguments import Argument, plain_text
+from tandem.arguments import JSON_WORDS, Argument
 
 __all__ = [
     "ArgumentError",
@@ -439,7 +439,7 @@ class ArgumentError(ProtocolError):
     def of(cls, template: str, field: str, **values: object) -> Self:
         """Return an error whose field, value and bounds are data. The description has them in the words of JSON."""
         argument = Argument(template, field, values)
-        error = cls(argument.sentence(str, plain_text))
+        error = cls(JSON_WORDS.sentence(argument))
         error.argument = argument
         return error
 

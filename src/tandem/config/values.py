@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final, TypeVar
 
+from tandem.arguments import JSON_WORDS, Words
 from tandem.auth.keys import MAX_RULES_PER_SCOPE, AuthorizationRule
 from tandem.config.configuration import Given, KeySettings, NamespaceSettings
 from tandem.engine.description import EntityDescription
-from tandem.entity_settings import JSON_WORDS, PEOPLE_WORDS, Words, setting_of
+from tandem.entity_settings import PEOPLE_WORDS, setting_of
 from tandem.errors import ArgumentError, ConfigurationError
 
 __all__ = [

@@ -184,5 +184,7 @@ def _shown(fault: Fault) -> ShownFault:
 
 def _choice(field: str, name: str, choices: Mapping[str, Value]) -> Value:
     if name not in choices:
-        raise ArgumentError(f"{field} is {name!r:.80}; it must be one of {', '.join(choices)}")
+        raise ArgumentError.of(
+            f"{{field}} is {{value}}; it must be one of {', '.join(choices)}", field, value=name[:80]
+        )
     return choices[name]
