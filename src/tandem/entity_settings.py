@@ -135,6 +135,11 @@ class Setting:
         return self.name.removesuffix(_UNIT)
 
     @property
+    def is_in_days(self) -> bool:
+        """Whether the service counts a time in whole days."""
+        return self.element.endswith("InDays")
+
+    @property
     def option_name(self) -> str:
         return self.option or f"--{self.label.replace('_', '-')}"
 
