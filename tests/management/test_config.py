@@ -13,7 +13,8 @@ from tandem.config import (
     NamespaceSettings,
     SubscriptionSettings,
     TopicSettings,
-    create_missing,
+    apply_entities,
+    plan_entities,
     read_configuration,
 )
 from tandem.engine.description import QueueDescription
@@ -162,6 +163,10 @@ EMULATOR: dict[str, Any] = {
         "Logging": {"Type": "File"},
     }
 }
+
+
+def create_missing(namespace: Namespace, settings: NamespaceSettings) -> list[str]:
+    return apply_entities(namespace, plan_entities(namespace, settings, updates=False))
 
 
 def read(tmp_path: Path, text: str, name: str = "tandem.toml") -> Configuration:
@@ -518,7 +523,7 @@ def test_queues_and_subscriptions_may_forward_to_topics_and_queues_in_any_order(
     [
         (
             NamespaceSettings(queues=[QueueDescription("a"), QueueDescription("b", forward_to="nowhere")]),
-            "forward_to of the queue 'b' is 'nowhere'",
+            "the queue 'b': forward_to is 'nowhere', which neither exists",
         ),
         (
             NamespaceSettings(
@@ -530,11 +535,11 @@ def test_queues_and_subscriptions_may_forward_to_topics_and_queues_in_any_order(
                     )
                 ],
             ),
-            "forward_to of the subscription 't/Subscriptions/s' is 'nowhere'",
+            "the subscription 't/Subscriptions/s': forward_to is 'nowhere'",
         ),
         (
             NamespaceSettings(queues=[QueueDescription("a")], topics=[TopicSettings(TopicDescription("there"))]),
-            "'there' is a topic in the configuration, and a queue exists by that name",
+            "the topic 'there': a queue of this name exists already",
         ),
     ],
     ids=["queue", "subscription", "kind"],

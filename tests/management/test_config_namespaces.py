@@ -12,11 +12,10 @@ from tandem.config import (
     Configuration,
     KeySettings,
     NamespaceSettings,
+    apply_entities,
     authorization_changes,
-    create_missing,
-    find_changes,
+    plan_entities,
     read_configuration,
-    update_changed,
 )
 from tandem.engine.description import QueueDescription
 from tandem.engine.namespace import Namespace
@@ -59,8 +58,7 @@ def empty_namespace() -> Namespace:
 
 
 def reload(namespace: Namespace, settings: NamespaceSettings) -> list[str]:
-    changes = find_changes(namespace, settings)
-    return create_missing(namespace, settings) + update_changed(namespace, changes)
+    return apply_entities(namespace, plan_entities(namespace, settings, updates=True))
 
 
 # --- namespaces -----------------------------------------------------------------------------------------------------
@@ -164,9 +162,9 @@ def test_keys_of_entities_are_settings_like_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text, reason",
     [
-        ("[[queues]]\nname = 'a'\nrequires_session = true", "requires_session of the queue 'a' is False and cannot"),
-        ("[[queues]]\nname = 'a'\nforward_to = 'x'", "forward_to of the queue 'a' is 'x', which neither exists"),
-        ("[[topics]]\nname = 'a'", "'a' is a topic in the configuration, and a queue exists"),
+        ("[[queues]]\nname = 'a'\nrequires_session = true", "the queue 'a': requires_session is false and cannot"),
+        ("[[queues]]\nname = 'a'\nforward_to = 'x'", "the queue 'a': forward_to is 'x', which neither exists"),
+        ("[[topics]]\nname = 'a'", "the topic 'a': a queue of this name exists already"),
     ],
 )
 def test_what_cannot_be_changed_is_refused_before_anything_is(tmp_path: Path, text: str, reason: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tandem.config import Configuration, create_missing, find_changes, read_configuration, update_changed
+from tandem.config import Configuration, NamespaceSettings, apply_entities, plan_entities, read_configuration
 from tandem.engine.description import QueueDescription
 from tandem.engine.hubs.description import EventHubDescription
 from tandem.engine.namespace import Namespace
@@ -36,6 +36,10 @@ def namespace() -> Namespace:
     return Namespace("n", Nonces(lambda: bytes(4_096)), 1_000_000)
 
 
+def create_missing(namespace: Namespace, settings: NamespaceSettings) -> list[str]:
+    return apply_entities(namespace, plan_entities(namespace, settings, updates=False))
+
+
 def read(tmp_path: Path, content: str | object) -> Configuration:
     is_toml = isinstance(content, str)
     path = tmp_path / ("a.toml" if is_toml else "Config.json")
@@ -44,8 +48,7 @@ def read(tmp_path: Path, content: str | object) -> Configuration:
 
 
 def reload(namespace: Namespace, configuration: Configuration) -> list[str]:
-    changes = find_changes(namespace, configuration.default)
-    return create_missing(namespace, configuration.default) + update_changed(namespace, changes)
+    return apply_entities(namespace, plan_entities(namespace, configuration.default, updates=True))
 
 
 def fields(hubs: list[EventHubDescription]) -> list[dict[str, object]]:
@@ -139,11 +142,11 @@ def test_a_reload_changes_what_the_file_says_and_deletes_no_group(tmp_path: Path
 def test_what_a_hub_cannot_become_is_said_before_anything_is_done(tmp_path: Path, namespace: Namespace) -> None:
     namespace.hubs.create(EventHubDescription("logs", partition_count=2))
     namespace.create_queue(QueueDescription("orders"))
-    with pytest.raises(ConfigurationError, match="partition_count of the hub 'logs' is 2 and cannot be changed to 3"):
+    with pytest.raises(ConfigurationError, match="the hub 'logs': partition_count is 2 and cannot be changed to 3"):
         reload(namespace, read(tmp_path, "[[queues]]\nname = 'new'\n[[hubs]]\nname = 'logs'\npartition_count = 3"))
-    with pytest.raises(ConfigurationError, match="'orders' is a hub in the configuration, and a queue exists"):
+    with pytest.raises(ConfigurationError, match="the hub 'orders': a queue of this name exists already"):
         reload(namespace, read(tmp_path, "[[queues]]\nname = 'new'\n[[hubs]]\nname = 'orders'"))
-    with pytest.raises(ConfigurationError, match="'logs' is a topic in the configuration, and a hub exists"):
+    with pytest.raises(ConfigurationError, match="the topic 'logs': an event hub of this name exists already"):
         reload(namespace, read(tmp_path, "[[queues]]\nname = 'new'\n[[topics]]\nname = 'logs'"))
     assert namespace.find("new") is None
 

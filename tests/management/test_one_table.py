@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 import pytest
 
 from tandem.client.atom import description_element, read_description
-from tandem.config import create_missing, read_configuration
+from tandem.config import apply_entities, plan_entities, read_configuration
 from tandem.engine.description import QueueDescription
 from tandem.engine.namespace import Namespace
 from tandem.entity_settings import QUEUE, SETTINGS, TOPIC, Form, Setting, registered
@@ -154,7 +154,7 @@ def test_configurations_may_have_it(tmp_path: Path, name: str, text: str) -> Non
     path = tmp_path / name
     path.write_text(text)
     namespace = Namespace("test", Nonces(lambda: bytes(8)), 1_000)
-    create_missing(namespace, read_configuration(path).default)
+    apply_entities(namespace, plan_entities(namespace, read_configuration(path).default, updates=False))
     assert namespace.get("a").description.values[NAME] is True
 
 
