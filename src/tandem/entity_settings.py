@@ -8,7 +8,7 @@ docs/reference/. A new setting is a new entry here, plus the code that acts upon
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -57,7 +57,9 @@ __all__ = [
     "default_values",
     "fixed_change",
     "own_durations",
+    "refuse_unknown",
     "registered",
+    "scheme_field",
     "setting_of",
     "settings_of",
 ]
@@ -466,13 +468,25 @@ def default_values(kind: str) -> dict[str, object]:
     return {one.name: list(one.default) if isinstance(one.default, tuple) else one.default for one in settings_of(kind)}
 
 
+def refuse_unknown(kind: str, fields: Iterable[str]) -> None:
+    """Raise ArgumentError for a field that entities of this kind do not have."""
+    settings = settings_of(kind)
+    known = [*NAME_FIELDS[kind], *[one.name for one in settings], *([RULES_FIELD] if kind in KINDS_WITH_RULES else [])]
+    schemes = {scheme_field(one.name) for one in settings if one.form is Form.ADDRESS}
+    unknown = sorted(set(fields) - schemes - set(known))
+    if unknown:
+        raise ArgumentError.of(f"{{field}} is not a property of a {kind}; those are {', '.join(known)}", unknown[0])
+
+
+def scheme_field(name: str) -> str:
+    """Return the field that keeps the scheme in which the address of a setting was written."""
+    return f"{name}_scheme"
+
+
 def checked_values(kind: str, fields: Mapping[str, object]) -> dict[str, object]:
     """Return all settings of an entity, chosen or default. ArgumentError names the field that is wrong."""
+    refuse_unknown(kind, fields)
     values = default_values(kind)
-    unknown = sorted(fields.keys() - values.keys())
-    if unknown:
-        known = ", ".join([*NAME_FIELDS[kind], *values, *([RULES_FIELD] if kind in KINDS_WITH_RULES else [])])
-        raise ArgumentError.of(f"{{field}} is not a property of a {kind}; those are {known}", unknown[0])
     for setting in settings_of(kind):
         if setting.name in fields:
             values[setting.name] = _checked(setting, kind, fields[setting.name])

@@ -613,6 +613,9 @@ def test_a_description_is_the_same_after_it_was_stored() -> None:
         ({"name": "orders", "max_delivery_count": True}, "max_delivery_count must be a whole number"),
         ({"name": "orders", "status": "Open"}, "it must be one of Active"),
         ({}, "name is missing"),
+        ({"size": 1}, "size is not a property"),
+        ({"name": "orders", "self": 1}, "self is not a property"),
+        ({"name": "orders", "settings": {}}, "settings is not a property"),
         ({"name": "orders", "enable_express": 1}, "enable_express must be true or false"),
     )
     for fields, message in refused:

@@ -23,7 +23,7 @@ from tandem.config.values import (
 )
 from tandem.engine.hubs.description import EventHubDescription
 from tandem.entity_settings import SERVICE_WORDS
-from tandem.management.hub_fields import new_hub
+from tandem.management.hubs import new_hub
 
 __all__ = ["read_hub_namespaces"]
 

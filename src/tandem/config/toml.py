@@ -70,7 +70,7 @@ from tandem.engine.topic_description import TopicDescription
 from tandem.entity_settings import HUB, QUEUE, SUBSCRIPTION, TOPIC, own_durations
 from tandem.errors import ArgumentError, ConfigurationError
 from tandem.hosts import MAX_PORT
-from tandem.management.hub_fields import new_hub
+from tandem.management.hubs import new_hub
 from tandem.management.rule_lists import read_rules
 from tandem.rules.values import DateTime, rule_value
 from tandem.server.health.settings import MAX_MEGABYTES, MAX_TIME_MS

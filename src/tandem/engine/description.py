@@ -20,6 +20,8 @@ from tandem.entity_settings import (
     checked_values,
     default_values,
     fixed_change,
+    refuse_unknown,
+    scheme_field,
     settings_of,
 )
 from tandem.errors import ArgumentError, ArgumentOutOfRange, ConfigurationError
@@ -94,7 +96,7 @@ class EntityDescription:
         if self.authorization_rules:
             fields[RULES_FIELD] = [rule.to_dict() for rule in self.authorization_rules]
         for name, scheme in self.schemes.items():
-            fields[_scheme_field(name)] = scheme
+            fields[scheme_field(name)] = scheme
         return fields
 
     def check_change(self, old: EntityDescription, noun: str) -> None:
@@ -204,7 +206,8 @@ class QueueDescription(EntityDescription):
 
 
 def take_names(kind: str, fields: dict[str, object]) -> list[str]:
-    """Remove the names of the entity from its fields, and return them."""
+    """Remove the names of the entity from its fields, and return them. What is left can be passed as keywords."""
+    refuse_unknown(kind, fields)
     names: list[str] = []
     for field in NAME_FIELDS[kind]:
         if field not in fields:
@@ -239,16 +242,12 @@ def _authorization_rule(entity: str, fields: object) -> AuthorizationRule:
 def _take_schemes(kind: str, settings: dict[str, object]) -> dict[str, str]:
     schemes: dict[str, str] = {}
     for setting in settings_of(kind):
-        scheme = settings.pop(_scheme_field(setting.name), None) if setting.form is Form.ADDRESS else None
+        scheme = settings.pop(scheme_field(setting.name), None) if setting.form is Form.ADDRESS else None
         if isinstance(scheme, str):
             schemes[setting.name] = scheme
         elif scheme is not None:
-            raise ArgumentError.of("{field} must be a text, got {value}", _scheme_field(setting.name), value=scheme)
+            raise ArgumentError.of("{field} must be a text, got {value}", scheme_field(setting.name), value=scheme)
     return schemes
-
-
-def _scheme_field(name: str) -> str:
-    return f"{name}_scheme"
 
 
 def number(value: object) -> int:

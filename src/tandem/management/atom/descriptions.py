@@ -17,7 +17,7 @@ from tandem.durations import date_text, iso_duration, read_duration_ms
 from tandem.engine.description import EntityDescription, QueueDescription
 from tandem.engine.queue import Queue
 from tandem.engine.topic import Topic
-from tandem.entity_settings import DESCRIPTIONS, ELEMENTS, KINDS_WITH_RULES, Form, Setting, settings_of
+from tandem.entity_settings import DESCRIPTIONS, ELEMENTS, KINDS_WITH_RULES, Form, Setting, scheme_field, settings_of
 from tandem.errors import ArgumentError
 from tandem.management.atom.values import read_boolean, read_number
 from tandem.management.atom.xml import Element, element, escaped
@@ -91,7 +91,7 @@ def read_settings(kind: str, description: Element, readers: Mapping[str, Read] |
             fields[setting.name] = read(text, child.name)
             scheme = scheme_of(text) if setting.form is Form.ADDRESS else None
             if scheme is not None:
-                fields[f"{setting.name}_scheme"] = scheme
+                fields[scheme_field(setting.name)] = scheme
     return {**fields, **_read_authorization(description)} if kind in KINDS_WITH_RULES else fields
 
 

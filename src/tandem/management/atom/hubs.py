@@ -25,8 +25,7 @@ from tandem.management.atom.descriptions import (
 )
 from tandem.management.atom.values import read_number
 from tandem.management.atom.xml import Element, element
-from tandem.management.hub_fields import new_hub
-from tandem.management.hubs import update_hub
+from tandem.management.hubs import new_hub, update_hub
 
 __all__ = ["ConsumerGroupOf", "consumer_group_xml", "hub_xml", "put_hub", "read_hub"]
 

@@ -17,9 +17,9 @@ from tandem.errors import ProtocolError
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
 from tandem.management.hubs import incarnation_of
-from tandem.management.operations.described import Operation, Parameter, describes
-from tandem.management.operations.hub_shapes import HubPositions, PartitionPosition, ShownPartition
-from tandem.management.operations.reading import ask, query_number
+from tandem.management.json_api.described import Operation, Parameter, describes
+from tandem.management.json_api.hub_shapes import HubPositions, PartitionPosition, ShownPartition
+from tandem.management.json_api.reading import ask, query_number
 
 __all__ = ["HubPartitionHandlers"]
 

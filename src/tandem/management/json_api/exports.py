@@ -17,11 +17,11 @@ from tandem.engine.subscription import Subscription
 from tandem.engine.topic import Topic
 from tandem.management.gate import Gate
 from tandem.management.hubs import own_hubs
-from tandem.management.operations.described import Operation, Parameter, describes
-from tandem.management.operations.entity_shapes import ExportDocument
+from tandem.management.json_api.described import Operation, Parameter, describes
+from tandem.management.json_api.entity_shapes import ExportDocument
+from tandem.management.json_api.rules import rules_of
+from tandem.management.json_api.subscriptions import subscriptions_of
 from tandem.management.requests import is_asked_for
-from tandem.management.rules import rules_of
-from tandem.management.subscriptions import subscriptions_of
 
 __all__ = ["EXPORT_VERSION", "ExportHandlers"]
 

@@ -14,10 +14,12 @@ from tandem.limits import MAX_RULES_PER_SUBSCRIPTION
 from tandem.management.answers import json_answer
 from tandem.management.explaining import explain_rule, subject_of
 from tandem.management.gate import Gate
-from tandem.management.handlers import Fields
+from tandem.management.json_api.described import Operation, describes
+from tandem.management.json_api.entity_handlers import PAGE, Fields
+from tandem.management.json_api.entity_shapes import ExplainRequest, Explanation
+from tandem.management.json_api.rules import rules_of
+from tandem.management.json_api.subscriptions import subscriptions_of
 from tandem.management.requests import read_fields, read_page
-from tandem.management.rules import rules_of
-from tandem.management.subscriptions import subscriptions_of
 
 __all__ = ["MAX_EXPLAINED_RULES", "ExplanationHandlers"]
 
@@ -34,6 +36,19 @@ class ExplanationHandlers:
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
 
+    @describes(
+        Operation(
+            "POST",
+            "/topics/{name}/explain",
+            "explain",
+            "Which subscriptions would get a message of these properties, and why.",
+            "any on the topic",
+            Explanation,
+            body=ExplainRequest,
+            parameters=PAGE,
+            tag="topics",
+        )
+    )
     async def explain(self, request: web.Request) -> web.Response:
         name = request.match_info["name"]
         self._gate.admit(request, name, None)

@@ -1,53 +1,109 @@
-"""List, create, show, update and delete: the same for every noun, which says how it is found and made."""
+"""Create, show, update, delete and list: the same operations for every noun, which says how it is found and made."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import ClassVar, Generic, NoReturn, TypeVar
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Final, Generic, TypeVar
 
-from aiohttp import hdrs, web
+from aiohttp import web
+from msgspec import Meta
 
 from tandem.auth import Right
 from tandem.engine.namespace import Namespace
 from tandem.entity_settings import own_durations
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
-from tandem.management.requests import read_fields, read_page
+from tandem.management.json_api.described import Operation, Parameter
+from tandem.management.json_api.entity_shapes import Deleted
+from tandem.management.requests import DEFAULT_PAGE_ENTITIES, MAX_PAGE_ENTITIES, read_fields, read_page
 
-__all__ = ["Fields", "Handler", "Handlers", "Names", "add_methods"]
+__all__ = ["PAGE", "Fields", "Handlers", "Names", "Noun"]
 
 Entity = TypeVar("Entity")
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 # What stands in the URL, by the names of the properties that it gives: `name`, and those of what it is a part of.
 Names = Mapping[str, str]
 # Properties by name, as JSON has them.
 Fields = dict[str, object]
 
+# The parameters of a list.
+PAGE: Final = (
+    Parameter("skip", Annotated[int, Meta(ge=0, le=999_999_999)], "How many to pass over."),
+    Parameter(
+        "top",
+        Annotated[int, Meta(ge=0, le=MAX_PAGE_ENTITIES)],
+        f"How many at most; {DEFAULT_PAGE_ENTITIES} if left out.",
+    ),
+)
 
-def add_methods(resource: web.Resource, handlers: Mapping[str, Handler]) -> None:
-    """These methods and no others: another one would go on to whatever else takes the path. So
-    `PUT /$api/v1/topics/orders/subscriptions` would make a topic of that name."""
 
-    async def refuse(request: web.Request) -> NoReturn:
-        raise web.HTTPMethodNotAllowed(request.method, list(handlers))
+@dataclass(frozen=True)
+class Noun:
+    """What entities of one kind are called, where they are found, and their JSON, as types."""
 
-    for method, handler in handlers.items():
-        resource.add_route(method, handler)
-    resource.add_route(hdrs.METH_ANY, refuse)
+    singular: str
+    path: str
+    # What a right is needed to.
+    holder: str
+    entity: Any
+    listed: Any
+    # The body of a request that creates one, and of one that changes it, if that is another.
+    created: Any
+    updated: Any = None
+    # What a right is needed to for a list.
+    list_holder: str = "namespace"
+    # Of a list, in addition to the page.
+    parameters: tuple[Parameter, ...] = ()
+
+    @property
+    def plural(self) -> str:
+        return f"{self.singular}s"
 
 
 class Handlers(Generic[Entity]):
     """The handlers of one noun."""
 
-    # What a list is called in JSON.
-    plural: ClassVar[str]
-    # The kind of entity, if it has settings.
-    kind: ClassVar[str] = ""
+    noun: ClassVar[Noun]
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
+
+    @classmethod
+    def operations(cls) -> dict[str, Operation]:
+        """Return what each method does. A list comes last: a subscription may be called `subscriptions`."""
+        noun = cls.noun
+        name, tag, one = noun.singular, noun.plural, f"{noun.path}/{{name}}"
+        reads, writes = f"any on the {noun.holder}", f"Manage on the {noun.holder}"
+        return {
+            "create": Operation(
+                "PUT", one, f"create_{name}", f"Create a {name}.", writes, noun.entity, 201, noun.created, tag=tag
+            ),
+            "show": Operation("GET", one, f"show_{name}", f"Show a {name}.", reads, noun.entity, tag=tag),
+            "update": Operation(
+                "PATCH",
+                one,
+                f"update_{name}",
+                f"Change a {name}: what the body leaves out stays.",
+                writes,
+                noun.entity,
+                body=noun.updated or noun.created,
+                tag=tag,
+            ),
+            "delete": Operation(
+                "DELETE", one, f"delete_{name}", f"Delete a {name}, with all it holds.", writes, Deleted, tag=tag
+            ),
+            "list_all": Operation(
+                "GET",
+                noun.path,
+                f"list_{tag}",
+                f"List {tag} in the order of their names.",
+                f"any on the {noun.list_holder}",
+                noun.listed,
+                parameters=(*PAGE, *noun.parameters),
+                tag=tag,
+            ),
+        }
 
     async def list_all(self, request: web.Request) -> web.Response:
         names = self._admit(request, None)
@@ -56,7 +112,7 @@ class Handlers(Generic[Entity]):
         def read(namespace: Namespace) -> list[Fields]:
             return [self.fields(entity) for entity in self.all(namespace, names)[page]]
 
-        return json_answer({self.plural: await self._gate.perform(read)})
+        return json_answer({self.noun.plural: await self._gate.perform(read)})
 
     async def create(self, request: web.Request) -> web.Response:
         names = self._admit(request, Right.MANAGE)
@@ -93,7 +149,7 @@ class Handlers(Generic[Entity]):
     async def _read(self, request: web.Request, names: Names) -> Fields:
         fields = await read_fields(request, names)
         self._gate.admit_forwarding(request, fields)
-        return own_durations(self.kind, fields)
+        return own_durations(self.noun.singular, fields)
 
     def _admit(self, request: web.Request, right: Right | None) -> Names:
         names = dict(request.match_info)

@@ -17,10 +17,10 @@ from tandem.errors import ArgumentError, NotAllowed, Scope, SessionCannotBeLocke
 from tandem.limits import MAX_ID_CHARACTERS
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
-from tandem.management.operations.described import Operation, Parameter, describes
-from tandem.management.operations.reading import ask, query_number, read_request
-from tandem.management.operations.rendering import shown_bytes
-from tandem.management.operations.shapes import (
+from tandem.management.json_api.described import Operation, Parameter, describes
+from tandem.management.json_api.reading import ask, query_number, read_request
+from tandem.management.json_api.rendering import shown_bytes
+from tandem.management.json_api.shapes import (
     MAX_LISTED_SESSIONS,
     SessionList,
     SessionState,

@@ -12,8 +12,8 @@ from tandem.engine.namespace import Namespace
 from tandem.engine.tiers import tier_of
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
-from tandem.management.operations.described import Operation, describes
-from tandem.management.operations.reading import read_request
+from tandem.management.json_api.described import Operation, describes
+from tandem.management.json_api.reading import read_request
 
 __all__ = ["NamespaceHandlers"]
 

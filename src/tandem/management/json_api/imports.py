@@ -19,11 +19,11 @@ from tandem.entity_settings import own_durations
 from tandem.errors import ArgumentError, ProtocolError
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
-from tandem.management.hub_fields import new_hub
-from tandem.management.operations.described import Operation, describes
-from tandem.management.operations.entity_shapes import EntityReport, ImportReport, ImportRequest
-from tandem.management.operations.exports import EXPORT_VERSION
-from tandem.management.operations.reading import read_request
+from tandem.management.hubs import new_hub
+from tandem.management.json_api.described import Operation, describes
+from tandem.management.json_api.entity_shapes import EntityReport, ImportReport, ImportRequest
+from tandem.management.json_api.exports import EXPORT_VERSION
+from tandem.management.json_api.reading import read_request
 from tandem.management.rule_lists import read_rules
 
 __all__ = ["MAX_IMPORT_BYTES", "ImportHandlers"]

@@ -22,8 +22,8 @@ from tandem.engine.portion import Portion
 from tandem.errors import NotFound, ProtocolError, ServerBusy
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
-from tandem.management.operations.described import PREFIX, Operation, describes
-from tandem.management.operations.shapes import (
+from tandem.management.json_api.described import PREFIX, Operation, describes
+from tandem.management.json_api.shapes import (
     ErrorDetail,
     JobList,
     JobProgress,

@@ -10,8 +10,10 @@ from tandem.engine.topic import Topic
 from tandem.engine.topic_description import TopicDescription
 from tandem.entity_settings import TOPIC
 from tandem.errors import ArgumentError
-from tandem.management.handlers import Fields, Handlers, Names
-from tandem.management.queues import time_fields
+from tandem.management.json_api.entity_handlers import Fields, Handlers, Names, Noun
+from tandem.management.json_api.entity_shapes import Topic as ShownTopic
+from tandem.management.json_api.entity_shapes import TopicList, TopicRequest
+from tandem.management.json_api.queues import time_fields
 
 __all__ = ["TopicHandlers"]
 
@@ -19,8 +21,7 @@ __all__ = ["TopicHandlers"]
 class TopicHandlers(Handlers[Topic]):
     """`/$api/v1/topics`"""
 
-    plural: ClassVar[str] = "topics"
-    kind: ClassVar[str] = TOPIC
+    noun: ClassVar[Noun] = Noun(TOPIC, "/topics", TOPIC, ShownTopic, TopicList, TopicRequest)
 
     def all(self, namespace: Namespace, names: Names) -> list[Topic]:
         return namespace.topics

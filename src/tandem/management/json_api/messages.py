@@ -15,10 +15,10 @@ from tandem.engine.namespace import Namespace
 from tandem.limits import MAX_PEEK_BYTES
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
-from tandem.management.operations.described import Operation, Parameter, describes
-from tandem.management.operations.reading import ask, query_choice, query_number
-from tandem.management.operations.rendering import shown_message
-from tandem.management.operations.shapes import (
+from tandem.management.json_api.described import Operation, Parameter, describes
+from tandem.management.json_api.reading import ask, query_choice, query_number
+from tandem.management.json_api.rendering import shown_message
+from tandem.management.json_api.shapes import (
     MAX_BROWSED_MESSAGES,
     BodyMode,
     MessageList,

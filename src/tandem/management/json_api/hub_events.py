@@ -27,11 +27,11 @@ from tandem.limits import MAX_PEEK_BYTES
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
 from tandem.management.hubs import incarnation_of
+from tandem.management.json_api.described import Operation, Parameter, describes
+from tandem.management.json_api.hub_shapes import MAX_SHOWN_EVENTS, EventList
+from tandem.management.json_api.reading import ask, query_choice, query_number
+from tandem.management.json_api.rendering import shown_event
 from tandem.management.metered import count_as
-from tandem.management.operations.described import Operation, Parameter, describes
-from tandem.management.operations.hub_shapes import MAX_SHOWN_EVENTS, EventList
-from tandem.management.operations.reading import ask, query_choice, query_number
-from tandem.management.operations.rendering import shown_event
 from tandem.store.log.snapshot import RangeSnapshot
 
 __all__ = ["ARROW_STREAM", "MAX_BULK_READS", "HubEventHandlers"]

@@ -15,8 +15,8 @@ from tandem.engine.hubs.event import Event, offset_of
 from tandem.engine.message import NEVER_MS
 from tandem.engine.rule import plain_value
 from tandem.errors import DecodeError
-from tandem.management.operations.hub_shapes import ShownEvent
-from tandem.management.operations.shapes import BodyMode, ShownMessage
+from tandem.management.json_api.hub_shapes import ShownEvent
+from tandem.management.json_api.shapes import BodyMode, ShownMessage
 
 __all__ = ["PREVIEW_BYTES", "shown_bytes", "shown_event", "shown_message"]
 

@@ -12,8 +12,8 @@ from aiohttp import web
 
 import tandem
 from tandem.management.answers import json_answer
-from tandem.management.operations.described import PREFIX, Operation, describes
-from tandem.management.operations.shapes import Error
+from tandem.management.json_api.described import PREFIX, Operation, describes
+from tandem.management.json_api.shapes import Error
 
 __all__ = ["OpenApiHandlers", "make_document"]
 

@@ -8,7 +8,10 @@ from tandem.addresses import subscription_path
 from tandem.engine.namespace import Namespace
 from tandem.engine.rule import Rule
 from tandem.engine.subscription import Subscription
-from tandem.management.handlers import Fields, Handlers, Names
+from tandem.entity_settings import SUBSCRIPTION
+from tandem.management.json_api.entity_handlers import Fields, Handlers, Names, Noun
+from tandem.management.json_api.entity_shapes import Rule as ShownRule
+from tandem.management.json_api.entity_shapes import RuleList, RuleSettings
 
 __all__ = ["RuleHandlers", "rules_of"]
 
@@ -24,7 +27,15 @@ class RuleOf:
 class RuleHandlers(Handlers[RuleOf]):
     """`/$api/v1/topics/{topic_name}/subscriptions/{subscription_name}/rules`"""
 
-    plural: ClassVar[str] = "rules"
+    noun: ClassVar[Noun] = Noun(
+        "rule",
+        "/topics/{topic_name}/subscriptions/{subscription_name}/rules",
+        SUBSCRIPTION,
+        ShownRule,
+        RuleList,
+        RuleSettings,
+        list_holder=SUBSCRIPTION,
+    )
 
     def path(self, names: Names) -> str:
         return subscription_path(names["topic_name"], names["subscription_name"])

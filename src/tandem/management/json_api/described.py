@@ -61,15 +61,17 @@ def describes(operation: Operation) -> Callable[[Method], Method]:
 
 
 def operations_of(*classes: type) -> list[Operation]:
-    """The operations that the methods of these classes are described to do."""
-    return [_described[one] for kind in classes for one in vars(kind).values() if _is_described(one)]
+    """Return the operations that the methods of these classes are described to do."""
+    return [operation for kind in classes for operation in _by_method(kind).values()]
 
 
 def served_by(handlers: object) -> list[tuple[Operation, Handler]]:
-    """The operations of an object of such a class, with what answers each."""
-    members = vars(type(handlers)).items()
-    return [(_described[one], getattr(handlers, name)) for name, one in members if _is_described(one)]
+    """Return the operations of an object of such a class, with what answers each."""
+    return [(operation, getattr(handlers, name)) for name, operation in _by_method(type(handlers)).items()]
 
 
-def _is_described(member: object) -> bool:
-    return callable(member) and member in _described
+def _by_method(kind: type) -> dict[str, Operation]:
+    # Methods that several classes inherit are described by the class: `operations`.
+    inherited: dict[str, Operation] = kind.operations() if hasattr(kind, "operations") else {}
+    own = {name: _described[one] for name, one in vars(kind).items() if callable(one) and one in _described}
+    return {**inherited, **own}

@@ -37,8 +37,8 @@ from tandem.errors import (
 )
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
-from tandem.management.operations.described import Operation, Parameter, describes
-from tandem.management.operations.reading import read_request
+from tandem.management.json_api.described import Operation, Parameter, describes
+from tandem.management.json_api.reading import read_request
 
 __all__ = ["AuthorizationHandlers"]
 

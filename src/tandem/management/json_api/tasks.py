@@ -18,10 +18,10 @@ from tandem.engine.queue import Queue
 from tandem.engine.undeferring import undefer, undefer_numbers
 from tandem.errors import ArgumentError, NotFound
 from tandem.management.gate import Gate
-from tandem.management.operations.described import Operation, describes
-from tandem.management.operations.jobs import Jobs, Plan, started
-from tandem.management.operations.reading import ask, moment_ms, read_request
-from tandem.management.operations.shapes import (
+from tandem.management.json_api.described import Operation, describes
+from tandem.management.json_api.jobs import Jobs, Plan, started
+from tandem.management.json_api.reading import ask, moment_ms, read_request
+from tandem.management.json_api.shapes import (
     MoveRequest,
     PurgeRequest,
     ResubmitRequest,

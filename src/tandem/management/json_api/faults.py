@@ -16,8 +16,8 @@ from tandem.engine.message import NEVER_MS
 from tandem.errors import ArgumentError, NotFound
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
-from tandem.management.operations.described import Operation, describes
-from tandem.management.operations.reading import read_request
+from tandem.management.json_api.described import Operation, describes
+from tandem.management.json_api.reading import read_request
 from tandem.server.faults import ERRORS, Fault, FaultDesk, FaultKind, FaultSettings
 
 __all__ = ["FaultHandlers", "FaultRequest"]

@@ -10,7 +10,9 @@ from tandem.engine.queue import Queue
 from tandem.engine.topic import Topic
 from tandem.entity_settings import QUEUE
 from tandem.errors import NotFound
-from tandem.management.handlers import Fields, Handlers, Names
+from tandem.management.json_api.entity_handlers import Fields, Handlers, Names, Noun
+from tandem.management.json_api.entity_shapes import Queue as ShownQueue
+from tandem.management.json_api.entity_shapes import QueueList, QueueRequest
 
 __all__ = ["QueueHandlers", "queue_fields", "time_fields"]
 
@@ -18,8 +20,7 @@ __all__ = ["QueueHandlers", "queue_fields", "time_fields"]
 class QueueHandlers(Handlers[Queue]):
     """`/$api/v1/queues`"""
 
-    plural: ClassVar[str] = "queues"
-    kind: ClassVar[str] = QUEUE
+    noun: ClassVar[Noun] = Noun(QUEUE, "/queues", QUEUE, ShownQueue, QueueList, QueueRequest)
 
     def all(self, namespace: Namespace, names: Names) -> list[Queue]:
         return namespace.queues

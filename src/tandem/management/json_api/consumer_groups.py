@@ -12,9 +12,9 @@ from tandem.engine.namespace import Namespace
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
 from tandem.management.hubs import add_consumer_group, remove_consumer_group
-from tandem.management.operations.described import Operation, describes
-from tandem.management.operations.entity_shapes import Deleted
-from tandem.management.operations.hub_shapes import ConsumerGroup, ConsumerGroupList
+from tandem.management.json_api.described import Operation, describes
+from tandem.management.json_api.entity_shapes import Deleted
+from tandem.management.json_api.hub_shapes import ConsumerGroup, ConsumerGroupList
 
 __all__ = ["ConsumerGroupHandlers"]
 

@@ -9,10 +9,12 @@ from tandem.engine.namespace import Namespace
 from tandem.engine.subscription import Subscription
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic import Topic
-from tandem.entity_settings import SUBSCRIPTION
+from tandem.entity_settings import SUBSCRIPTION, TOPIC
 from tandem.errors import ArgumentError
-from tandem.management.handlers import Fields, Handlers, Names
-from tandem.management.queues import queue_fields
+from tandem.management.json_api.entity_handlers import Fields, Handlers, Names, Noun
+from tandem.management.json_api.entity_shapes import NewSubscription, SubscriptionList, SubscriptionRequest
+from tandem.management.json_api.entity_shapes import Subscription as ShownSubscription
+from tandem.management.json_api.queues import queue_fields
 from tandem.management.rule_lists import read_rules
 
 __all__ = ["SubscriptionHandlers", "subscriptions_of"]
@@ -21,8 +23,16 @@ __all__ = ["SubscriptionHandlers", "subscriptions_of"]
 class SubscriptionHandlers(Handlers[Subscription]):
     """`/$api/v1/topics/{topic_name}/subscriptions`"""
 
-    plural: ClassVar[str] = "subscriptions"
-    kind: ClassVar[str] = SUBSCRIPTION
+    noun: ClassVar[Noun] = Noun(
+        SUBSCRIPTION,
+        "/topics/{topic_name}/subscriptions",
+        SUBSCRIPTION,
+        ShownSubscription,
+        SubscriptionList,
+        NewSubscription,
+        SubscriptionRequest,
+        list_holder=TOPIC,
+    )
 
     def path(self, names: Names) -> str:
         topic = names["topic_name"]

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
-from tandem.management.operations.described import Operation, describes
+from tandem.management.json_api.described import Operation, describes
 from tandem.server.health.diagnosis import Diagnosis
 
 __all__ = ["HealthHandlers"]
