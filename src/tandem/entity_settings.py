@@ -11,6 +11,7 @@ import enum
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from tandem.arguments import Words
@@ -429,9 +430,11 @@ ELEMENTS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 
 
-def settings_of(kind: str) -> list[Setting]:
+# Remembered: a broker with many entities reads as many descriptions when it starts.
+@cache
+def settings_of(kind: str) -> tuple[Setting, ...]:
     """Return the settings of a kind of entity, in order."""
-    return [one for one in SETTINGS if kind in one.kinds]
+    return tuple(one for one in SETTINGS if kind in one.kinds)
 
 
 def setting_of(name: str) -> Setting | None:
@@ -443,10 +446,17 @@ def setting_of(name: str) -> Setting | None:
 def registered(setting: Setting) -> Iterator[None]:
     """Add a setting to the table for a while: tests do, to show that everything is derived from it."""
     SETTINGS.append(setting)
+    _forget()
     try:
         yield
     finally:
         SETTINGS.remove(setting)
+        _forget()
+
+
+def _forget() -> None:
+    for remembered in (settings_of, _known_fields):
+        remembered.cache_clear()
 
 
 # --- values ---------------------------------------------------------------------------------------------------------
@@ -470,12 +480,20 @@ def default_values(kind: str) -> dict[str, object]:
 
 def refuse_unknown(kind: str, fields: Iterable[str]) -> None:
     """Raise ArgumentError for a field that entities of this kind do not have."""
+    known = _known_fields(kind)
+    for field in fields:
+        if field not in known:
+            listed = ", ".join(name for name, is_shown in known.items() if is_shown)
+            raise ArgumentError.of(f"{{field}} is not a property of a {kind}; those are {listed}", field)
+
+
+@cache
+def _known_fields(kind: str) -> dict[str, bool]:
+    """Return the fields that entities of a kind have, and whether they are shown."""
     settings = settings_of(kind)
-    known = [*NAME_FIELDS[kind], *[one.name for one in settings], *([RULES_FIELD] if kind in KINDS_WITH_RULES else [])]
-    schemes = {scheme_field(one.name) for one in settings if one.form is Form.ADDRESS}
-    unknown = sorted(set(fields) - schemes - set(known))
-    if unknown:
-        raise ArgumentError.of(f"{{field}} is not a property of a {kind}; those are {', '.join(known)}", unknown[0])
+    shown = [*NAME_FIELDS[kind], *[one.name for one in settings], *([RULES_FIELD] if kind in KINDS_WITH_RULES else [])]
+    schemes = [scheme_field(one.name) for one in settings if one.form is Form.ADDRESS]
+    return {**dict.fromkeys(shown, True), **dict.fromkeys(schemes, False)}
 
 
 def scheme_field(name: str) -> str:
@@ -488,8 +506,10 @@ def checked_values(kind: str, fields: Mapping[str, object]) -> dict[str, object]
     refuse_unknown(kind, fields)
     values = default_values(kind)
     for setting in settings_of(kind):
-        if setting.name in fields:
-            values[setting.name] = _checked(setting, kind, fields[setting.name])
+        value = fields.get(setting.name, setting.default)
+        # Most settings have their defaults, of which nothing has to be checked.
+        if value != setting.default or type(value) is not type(setting.default):
+            values[setting.name] = _checked(setting, kind, value)
     return values
 
 
@@ -504,7 +524,7 @@ def _checked(setting: Setting, kind: str, value: object) -> object:
         raise ArgumentError.of(f"{{field}} must be {noun}, got {{value}}", setting.name, value=value)
     if isinstance(value, int) and expected is int:
         _check_bounds(setting, value)
-    elif setting.form is Form.STATUS and value not in {one.value for one in STATUSES[kind]}:
+    elif setting.form is Form.STATUS and value not in [one.value for one in STATUSES[kind]]:
         allowed = ", ".join(one.value for one in STATUSES[kind])
         raise ArgumentError.of(
             f"{{field}} is {{value}}; of a {kind} it must be one of {allowed}", setting.name, value=value

@@ -241,12 +241,12 @@ def _authorization_rule(entity: str, fields: object) -> AuthorizationRule:
 
 def _take_schemes(kind: str, settings: dict[str, object]) -> dict[str, str]:
     schemes: dict[str, str] = {}
-    for setting in settings_of(kind):
-        scheme = settings.pop(scheme_field(setting.name), None) if setting.form is Form.ADDRESS else None
+    for name in [setting.name for setting in settings_of(kind) if setting.form is Form.ADDRESS]:
+        scheme = settings.pop(scheme_field(name), None)
         if isinstance(scheme, str):
-            schemes[setting.name] = scheme
+            schemes[name] = scheme
         elif scheme is not None:
-            raise ArgumentError.of("{field} must be a text, got {value}", scheme_field(setting.name), value=scheme)
+            raise ArgumentError.of("{field} must be a text, got {value}", scheme_field(name), value=scheme)
     return schemes
 
 
