@@ -58,7 +58,7 @@ from tandem.management.atom.xml import MAX_XML_BYTES, Element, read_xml
 from tandem.management.gate import Gate
 from tandem.management.hubs import add_consumer_group, delete_hub, own_hubs, remove_consumer_group
 from tandem.management.metered import count_refusal
-from tandem.management.requests import DEFAULT_PAGE_ENTITIES, read_body, whole_number
+from tandem.management.requests import DEFAULT_PAGE_ENTITIES, MAX_SKIP, query_number, read_body
 
 __all__ = ["AtomService"]
 
@@ -72,9 +72,10 @@ _CONFLICT: Final = (
     f"{_VISIT}"
 )
 _CONFLICT_PREFIX: Final = "SubCode=40900. Conflict. "
+# Characters. HTTP clients refuse headers of more than 8 KB.
+_MAX_ARGUMENT_CHARACTERS: Final = 4_096
 # What a request without an api-version asks for.
 _NEWEST_VERSION: Final = "2024-05"
-_MAX_SKIP: Final = 10**9 - 1
 _LISTS: Final = {
     Noun.EVERYTHING,
     Noun.QUEUES,
@@ -101,7 +102,9 @@ class AtomService:
             count_refusal(request, error)
             answer = self._error(error.http_status, _detail(error), path)
             if isinstance(error, ArgumentError) and error.argument is not None:
-                answer.headers[ARGUMENT_HEADER] = json.dumps(error.argument.to_fields())
+                argument = json.dumps(error.argument.to_fields())
+                if len(argument) <= _MAX_ARGUMENT_CHARACTERS:
+                    answer.headers[ARGUMENT_HEADER] = argument
             return answer
         except web.HTTPException as error:
             if error.status < 400:
@@ -160,8 +163,8 @@ class AtomService:
         return _entry_answer(found, 200)
 
     async def _list(self, request: web.Request, path: Path, url: _Url) -> web.Response:
-        skip = whole_number(request, "$skip", 0, _MAX_SKIP)
-        top = whole_number(request, "$top", DEFAULT_PAGE_ENTITIES, DEFAULT_PAGE_ENTITIES)
+        skip = query_number(request, "$skip", 0, 0, MAX_SKIP)
+        top = query_number(request, "$top", DEFAULT_PAGE_ENTITIES, 0, DEFAULT_PAGE_ENTITIES)
 
         def read(namespace: Namespace) -> tuple[list[Entry], int]:
             found = _all(namespace, path)

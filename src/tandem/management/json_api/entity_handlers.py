@@ -16,7 +16,7 @@ from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
 from tandem.management.json_api.described import Operation, Parameter
 from tandem.management.json_api.entity_shapes import Deleted
-from tandem.management.requests import DEFAULT_PAGE_ENTITIES, MAX_PAGE_ENTITIES, read_fields, read_page
+from tandem.management.requests import DEFAULT_PAGE_ENTITIES, MAX_PAGE_ENTITIES, MAX_SKIP, read_fields, read_page
 
 __all__ = ["PAGE", "Fields", "Handlers", "Names", "Noun"]
 
@@ -29,7 +29,7 @@ Fields = dict[str, object]
 
 # The parameters of a list.
 PAGE: Final = (
-    Parameter("skip", Annotated[int, Meta(ge=0, le=999_999_999)], "How many to pass over."),
+    Parameter("skip", Annotated[int, Meta(ge=0, le=MAX_SKIP)], "How many to pass over."),
     Parameter(
         "top",
         Annotated[int, Meta(ge=0, le=MAX_PAGE_ENTITIES)],

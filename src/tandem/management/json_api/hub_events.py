@@ -29,9 +29,10 @@ from tandem.management.gate import Gate
 from tandem.management.hubs import incarnation_of
 from tandem.management.json_api.described import Operation, Parameter, describes
 from tandem.management.json_api.hub_shapes import MAX_SHOWN_EVENTS, EventList
-from tandem.management.json_api.reading import ask, query_choice, query_number
+from tandem.management.json_api.reading import ask, query_choice
 from tandem.management.json_api.rendering import shown_event
 from tandem.management.metered import count_as
+from tandem.management.requests import query_number
 from tandem.store.log.snapshot import RangeSnapshot
 
 __all__ = ["ARROW_STREAM", "MAX_BULK_READS", "HubEventHandlers"]

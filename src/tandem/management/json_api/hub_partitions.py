@@ -19,7 +19,8 @@ from tandem.management.gate import Gate
 from tandem.management.hubs import incarnation_of
 from tandem.management.json_api.described import Operation, Parameter, describes
 from tandem.management.json_api.hub_shapes import HubPositions, PartitionPosition, ShownPartition
-from tandem.management.json_api.reading import ask, query_number
+from tandem.management.json_api.reading import ask
+from tandem.management.requests import query_number
 
 __all__ = ["HubPartitionHandlers"]
 

@@ -16,7 +16,7 @@ from tandem.limits import MAX_PEEK_BYTES
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
 from tandem.management.json_api.described import Operation, Parameter, describes
-from tandem.management.json_api.reading import ask, query_choice, query_number
+from tandem.management.json_api.reading import ask, query_choice
 from tandem.management.json_api.rendering import shown_message
 from tandem.management.json_api.shapes import (
     MAX_BROWSED_MESSAGES,
@@ -25,6 +25,7 @@ from tandem.management.json_api.shapes import (
     ShownMessage,
     State,
 )
+from tandem.management.requests import query_number
 
 __all__ = ["MessageHandlers"]
 

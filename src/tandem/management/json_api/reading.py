@@ -12,11 +12,11 @@ from aiohttp import web
 
 from tandem.engine.message import NEVER_MS
 from tandem.engine.namespace import Namespace
-from tandem.errors import ArgumentError, ArgumentOutOfRange
+from tandem.errors import ArgumentError
 from tandem.management.gate import Gate
 from tandem.management.requests import MAX_BODY_BYTES, read_body
 
-__all__ = ["ask", "moment_ms", "query_choice", "query_number", "read_request"]
+__all__ = ["ask", "moment_ms", "query_choice", "read_request"]
 
 Request = TypeVar("Request")
 
@@ -30,17 +30,6 @@ async def read_request(request: web.Request, kind: type[Request], limit_bytes: i
         return msgspec.json.decode(body if body.strip() else b"{}", type=kind)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise ArgumentError(f"the body of the request cannot be used: {error}") from None
-
-
-def query_number(request: web.Request, name: str, default: int, least: int, most: int) -> int:
-    text = request.query.get(name)
-    if text is None:
-        return default
-    # Python needs time that grows with the square of the digits to read a number.
-    is_number = text.isascii() and text.isdigit() and len(text) <= 19
-    if not is_number or not least <= int(text) <= most:
-        raise ArgumentOutOfRange(f"{name} is {text!r:.40}; it must be a whole number from {least:,} to {most:,}")
-    return int(text)
 
 
 def query_choice(request: web.Request, name: str, choices: tuple[str, ...], default: str | None) -> str:

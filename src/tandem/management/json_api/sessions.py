@@ -18,7 +18,7 @@ from tandem.limits import MAX_ID_CHARACTERS
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
 from tandem.management.json_api.described import Operation, Parameter, describes
-from tandem.management.json_api.reading import ask, query_number, read_request
+from tandem.management.json_api.reading import ask, read_request
 from tandem.management.json_api.rendering import shown_bytes
 from tandem.management.json_api.shapes import (
     MAX_LISTED_SESSIONS,
@@ -27,6 +27,7 @@ from tandem.management.json_api.shapes import (
     SessionStateRequest,
     ShownSession,
 )
+from tandem.management.requests import query_number
 
 __all__ = ["SessionHandlers"]
 
