@@ -56,8 +56,8 @@ __all__ = [
     "Setting",
     "checked_values",
     "default_values",
+    "durations_as_ms",
     "fixed_change",
-    "own_durations",
     "refuse_unknown",
     "registered",
     "scheme_field",
@@ -548,7 +548,7 @@ def _check_bounds(setting: Setting, value: int) -> None:
         raise ArgumentOutOfRange.of(template, setting.name, value=value, least=least, most=most)
 
 
-def own_durations(kind: str, fields: Mapping[str, object]) -> dict[str, object]:
+def durations_as_ms(kind: str, fields: Mapping[str, object]) -> dict[str, object]:
     """Return fields in which times written for people, `lock_duration: "30s"`, are milliseconds."""
     durations = {one.label: one for one in settings_of(kind) if one.form is Form.DURATION}
     read: dict[str, object] = {}

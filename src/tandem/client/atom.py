@@ -211,7 +211,9 @@ def _attribute(field: str) -> str:
 
 
 def _timedelta_text(value_ms: int | None) -> str:
-    return "NEVER" if value_ms is None else str(timedelta(milliseconds=value_ms))
+    if value_ms is None or abs(value_ms) >= NEVER // _MILLISECOND:
+        return "NEVER"
+    return str(timedelta(milliseconds=value_ms))
 
 
 _ATTRIBUTE_WORDS: Final = Words(_attribute, _timedelta_text)

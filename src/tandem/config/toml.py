@@ -67,7 +67,7 @@ from tandem.engine.hubs.description import EventHubDescription
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.tiers import Tier, tier_of
 from tandem.engine.topic_description import TopicDescription
-from tandem.entity_settings import HUB, QUEUE, SUBSCRIPTION, TOPIC, own_durations
+from tandem.entity_settings import HUB, QUEUE, SUBSCRIPTION, TOPIC, durations_as_ms
 from tandem.errors import ArgumentError, ConfigurationError
 from tandem.hosts import MAX_PORT
 from tandem.management.hubs import new_hub
@@ -199,14 +199,14 @@ def _tier(value: dict[str, Any], prefix: str) -> Tier | None:
 def _queue(value: object, where: str, given: Given) -> QueueDescription:
     fields = as_object(value, where)
     with named(where, fields):
-        read = own_durations(QUEUE, fields)
+        read = durations_as_ms(QUEUE, fields)
         return noted(QueueDescription.from_fields(read), read, given)
 
 
 def _hub(value: object, where: str, given: Given) -> EventHubDescription:
     fields = as_object(value, where)
     with named(where, fields):
-        read = own_durations(HUB, fields)
+        read = durations_as_ms(HUB, fields)
         return noted(new_hub(read), read, given)
 
 
@@ -215,7 +215,7 @@ def _topic(value: object, where: str, given: Given) -> TopicSettings:
     subscriptions = as_list(fields, "subscriptions", f"{where}.")
     fields.pop("subscriptions", None)
     with named(where, fields):
-        read = own_durations(TOPIC, fields)
+        read = durations_as_ms(TOPIC, fields)
         description = noted(TopicDescription.from_fields(read), read, given)
     return TopicSettings(
         description, [_subscription(description.name, one, place, given) for place, one in subscriptions]
@@ -226,7 +226,7 @@ def _subscription(topic: str, value: object, where: str, given: Given) -> Subscr
     fields = dict(as_object(value, where))
     rules = fields.pop("rules", None)
     with named(where, fields):
-        read = own_durations(SUBSCRIPTION, fields)
+        read = durations_as_ms(SUBSCRIPTION, fields)
         description = noted(SubscriptionDescription.from_fields({"topic_name": topic, **read}), read, given)
         return SubscriptionSettings(description, None if rules is None else read_rules("rules", _plain(rules), 0))
 

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from tandem.auth import Right
 from tandem.engine.namespace import Namespace
-from tandem.entity_settings import own_durations
+from tandem.entity_settings import durations_as_ms
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
 from tandem.management.json_api.described import Operation, Parameter
@@ -149,7 +149,7 @@ class Handlers(Generic[Entity]):
     async def _read(self, request: web.Request, names: Names) -> Fields:
         fields = await read_fields(request, names)
         self._gate.admit_forwarding(request, fields)
-        return own_durations(self.noun.singular, fields)
+        return durations_as_ms(self.noun.singular, fields)
 
     def _admit(self, request: web.Request, right: Right | None) -> Names:
         names = dict(request.match_info)

@@ -15,7 +15,7 @@ from tandem.auth import Right
 from tandem.desired_state import Outcome, Planner, Step, Wanted, finish, make
 from tandem.engine.descriptions import description_of
 from tandem.engine.namespace import Namespace
-from tandem.entity_settings import own_durations
+from tandem.entity_settings import durations_as_ms
 from tandem.errors import ArgumentError, ProtocolError
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
@@ -50,7 +50,7 @@ class _Item:
     error: str | None = None
 
     def read(self, now_ms: int) -> Wanted:
-        fields = own_durations(self.kind, self.fields)
+        fields = durations_as_ms(self.kind, self.fields)
         description = new_hub(fields) if self.kind == "hub" else description_of(self.kind, fields)
         return Wanted(description, None if self.rules is None else read_rules("rules", self.rules, now_ms))
 
