@@ -102,8 +102,9 @@ class Words:
         return argument.sentence(self._name_of, self._text)
 
     def _text(self, field: str, value: object) -> str:
-        is_duration = value is None or (isinstance(value, int) and not isinstance(value, bool))
-        if self._duration_of is not None and is_duration and field.endswith("_ms"):
+        if self._duration_of is None or not field.endswith("_ms") or isinstance(value, bool):
+            return plain_text(value)
+        if value is None or isinstance(value, int):
             return self._duration_of(value)
         return plain_text(value)
 
