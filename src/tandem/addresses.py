@@ -150,16 +150,20 @@ def is_within(resource: str, scope: str) -> bool:
 def validate_entity_name(name: str, field: str = "name") -> None:
     """Refuse a name that no queue, topic or event hub can have. The error names the field."""
     if not 1 <= len(name) <= MAX_ENTITY_NAME_CHARACTERS:
-        raise ArgumentError(f"{field} has {len(name):,} characters; allowed are 1 to {MAX_ENTITY_NAME_CHARACTERS}")
+        raise _wrong_length(name, field, MAX_ENTITY_NAME_CHARACTERS)
     for segment in name.split("/"):
         if segment.startswith("$"):
-            raise ArgumentError(f"{field} {name!r}: the segment {segment!r} is reserved, as all that start with '$'")
+            template = "{field} {value}: the segment {segment} is reserved, as all that start with '$'"
+            raise ArgumentError.of(template, field, value=name, segment=segment)
         if not segment or segment in _RELATIVE:
-            raise ArgumentError(f"{field} {name!r}: the segment {segment!r} between slashes is not allowed")
+            template = "{field} {value}: the segment {segment} between slashes is not allowed"
+            raise ArgumentError.of(template, field, value=name, segment=segment)
         if _SEGMENT.fullmatch(segment) is None:
-            raise ArgumentError(
-                f"{field} {name!r}: allowed are the letters A to Z, digits, '.', '-', '_' and '~', and '/' between "
-                "segments"
+            raise ArgumentError.of(
+                "{field} {value}: allowed are the letters A to Z, digits, '.', '-', '_' and '~', and '/' between "
+                "segments",
+                field,
+                value=name,
             )
 
 
@@ -175,13 +179,19 @@ def validate_rule_name(name: str, field: str = "name") -> None:
 
 def _validate_short_name(name: str, field: str, pattern: re.Pattern[str], marks: str) -> None:
     if not 1 <= len(name) <= MAX_SUBSCRIPTION_NAME_CHARACTERS:
-        raise ArgumentError(
-            f"{field} has {len(name):,} characters; allowed are 1 to {MAX_SUBSCRIPTION_NAME_CHARACTERS}"
-        )
+        raise _wrong_length(name, field, MAX_SUBSCRIPTION_NAME_CHARACTERS)
     if name in _RELATIVE or pattern.fullmatch(name) is None:
-        raise ArgumentError(
-            f"{field} {name!r}: allowed are the letters A to Z, digits, {marks}; '.' and '..' alone are not names"
+        raise ArgumentError.of(
+            f"{{field}} {{value}}: allowed are the letters A to Z, digits, {marks}; '.' and '..' alone are not names",
+            field,
+            value=name,
         )
+
+
+def _wrong_length(name: str, field: str, most: int) -> ArgumentError:
+    return ArgumentError.of(
+        "{field} has {value} characters; allowed are 1 to {most}", field, value=len(name), most=most
+    )
 
 
 def subscription_path(topic: str, subscription: str) -> str:

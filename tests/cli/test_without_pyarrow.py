@@ -160,7 +160,7 @@ def test_a_configuration_with_a_hub_to_create_is_refused(
     arguments: list[str | Path] = ["serve", "--dev", "--port", "0", "--http-port", "0", "--data-dir", tmp_path / "data"]
     monkeypatch.setenv("PYTHONPATH", python_path)
     refused = one_line(tandem(*arguments, "--config", config))
-    assert "the hub 'telemetry' cannot be created" in refused
+    assert "the hub 'telemetry': Event hubs need pyarrow" in refused
     assert _ADVICE in refused
 
 

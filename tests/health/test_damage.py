@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tandem.connection_string import ConnectionString
 
+from tandem.connection_string import ConnectionString
 from tandem.errors import TandemError
 from tandem.management.client import ManagementClient
 from tandem.store.check import check

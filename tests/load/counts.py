@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
-from tandem.connection_string import ConnectionString
 
 from tandem.auth.sas import make_token
 from tandem.client import MessagingFactory
+from tandem.connection_string import ConnectionString
 from tandem.testing import Broker
 from tests.load.circulation import Circulation, ask
 

@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Final
 
 import aiohttp
-from tandem.bench.measuring.machine import resident_bytes
 
 from tandem.amqp.message import encode_message
 from tandem.auth.sas import make_token
+from tandem.bench.measuring.machine import resident_bytes
 from tandem.driver import Client, run
 from tandem.testing import Broker
 from tests.load.attackers import ATTACKERS, KEY, PEEKED_QUEUE, TEXT_TOPIC, USER

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import quote, urlsplit
 
+from tandem.arguments import Argument
 from tandem.connection_string import ConnectionString
 from tandem.errors import RemoteError, TandemError
 from tandem.hosts import dialled_host
@@ -120,8 +121,9 @@ def _refusal(response: http.client.HTTPResponse, url: str) -> RemoteError:
     answer = response.read(_MAX_REFUSAL_BYTES)
     try:
         error = json.loads(answer)["error"]
-        return RemoteError(str(error["condition"]), str(error["message"]))
-    except (ValueError, RecursionError, KeyError, TypeError):
+        argument = Argument.from_fields(error.get("argument"))
+        return RemoteError(str(error["condition"]), str(error["message"]), argument)
+    except (AttributeError, ValueError, RecursionError, KeyError, TypeError):
         excerpt = answer.decode(errors="replace")[:_EXCERPT_CHARACTERS]
         return RemoteError(
             f"{_FOREIGN}{response.status}",

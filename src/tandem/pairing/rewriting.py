@@ -203,7 +203,7 @@ def _time_to_live_ms(value: object) -> int | None:
     match = _TIMESPAN_TEXT.fullmatch(value.strip())
     if match is None:
         try:
-            return read_duration(value, TIME_TO_LIVE) // _MILLISECOND
+            return read_duration(value) // _MILLISECOND
         except ArgumentError:
             return None
     days, hours, minutes, seconds, fraction = match.groups(default="0")

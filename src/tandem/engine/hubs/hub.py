@@ -81,13 +81,7 @@ class EventHub:
     def update(self, description: EventHubDescription) -> None:
         """Everything can be changed but the name and the number of partitions; groups that are left out go."""
         old = self.description
-        before, after = old.to_fields(), description.to_fields()
-        for field in ("name", "partition_count"):
-            if before[field] != after[field]:
-                raise ArgumentError(
-                    f"SubCode=40000. The value for the {field} property of an existing hub cannot be changed: it is "
-                    f"{before[field]!r}, asked for was {after[field]!r}."
-                )
+        description.check_change(old, "hub")
         if description.authorization_rules is None:
             description.authorization_rules = old.authorization_rules
         for group in old.consumer_groups:
