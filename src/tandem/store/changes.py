@@ -113,7 +113,13 @@ class Changes:
             )
             if change.state is None:
                 self.drop_empty_session(change.stream, change.session_id)
-        elif isinstance(change, PutQueue):
+        else:
+            self._write_description(change)
+
+    def _write_description(self, change: Change) -> None:
+        """Write what describes entities rather than messages."""
+        execute = self._execute
+        if isinstance(change, PutQueue):
             execute(
                 "INSERT OR REPLACE INTO queue(number, kind, fields, created_at_ms, updated_at_ms) "
                 "VALUES (?, ?, ?, ?, ?)",
