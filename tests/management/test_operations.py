@@ -585,12 +585,15 @@ async def test_each_operation_needs_its_right_and_no_more(api: Api) -> None:
         assert (await api.ask(method, PREFIX + path, body, token="nonsense")).status == 401, path
 
 
-async def test_who_manages_one_entity_and_sends_to_another_may_move_between_them(api: Api) -> None:
+async def test_a_token_moves_messages_only_to_entities_that_its_rule_reaches(api: Api) -> None:
     await fill(api)
     await api.ask("PUT", "/$api/v1/queues/orders/done")
-    token = api.token("/orders", rule_of(api, "orders", Right.MANAGE))
-    # What lies below an entity is covered by its rules.
-    job = await work(api, "orders", "move", {"state": "active", "target": "orders/done"}, token)
+    order = {"state": "active", "target": "orders/done"}
+    # A key of the queue orders does not reach the queue orders/done, whatever their names have in common.
+    of_entity = api.token("/orders", rule_of(api, "orders", Right.MANAGE))
+    assert (await api.ask("POST", f"{PREFIX}/entities/orders/move", order, of_entity)).status == 401
+    # A key of the namespace reaches both, and the token is for all paths that begin with /orders.
+    job = await work(api, "orders", "move", order, api.token("/orders"))
     assert progress(job) == ("completed", 1, 0, 0)
 
 
