@@ -78,6 +78,8 @@ check: setup $(VENV)/.stamp-spark ## format, lint, types, layers, generated docs
 	$(PY) -m tools.transcript --check
 	$(PY) -m tests.sim.canaries --check
 	$(PY) -m tools.generate_sync --check
+	$(PY) -m tools.generate_blocking --check
+	$(PY) -m tools.generate_descriptions --check
 
 test: ## run all tests, those of the core in both forms; ends with one summary
 	@$(MAKE) --no-print-directory -j2 setup $(VENV)/.stamp-spark

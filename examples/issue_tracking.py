@@ -30,9 +30,9 @@ from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusRece
 from rich.console import Console
 from rich.table import Table
 
+from tandem.connection_string import ConnectionString
 from tandem.errors import TandemError
 from tandem.management.client import ManagementClient
-from tandem.management.connection_string import ConnectionString
 from tandem.testing import Broker
 
 TOPIC = "IssueTrackingTopic"

@@ -47,7 +47,12 @@ GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 # mypyc copies the value of a Final constant into the code that uses it, from modules it does not compile too: a limit
 # that changed needs a new compilation as much as a changed function does.
-INLINED_MODULES: Final = ("tandem/errors.py", "tandem/limits.py")
+INLINED_MODULES: Final = (
+    "tandem/entity_settings.py",
+    "tandem/errors.py",
+    "tandem/limits.py",
+    "tandem/wire_names.py",
+)
 
 # Names a folder of object files that several builds share, as ccache would.
 OBJECTS_VARIABLE: Final = "TANDEM_OBJECTS"

@@ -3,11 +3,14 @@
 docs/limits.md                     from src/tandem/limits.py
 docs/reference/compatibility.md    from the last `make test-sdks`, in tests/compat/results.json, and the data beside it
 docs/reference/errors.md           from src/tandem/errors.py
+docs/reference/event-hubs.md       its table of settings, from src/tandem/entity_settings.py
 docs/reference/faults.md           its tables, from src/tandem/fault_kinds.py and tools/fault_surfaces.py
 docs/reference/pairing.md          its table of errors, from src/tandem/pairing/judging.py
+docs/reference/queues.md           its table of settings, from src/tandem/entity_settings.py
 docs/reference/tiers.md            its table, from src/tandem/engine/tiers.py
 docs/reference/state-machines.md   from the tables of src/tandem/amqp/states.py, src/tandem/pairing/failover.py and
                                    src/tandem/server/health/gauge.py
+docs/reference/topics.md           its table of settings, from src/tandem/entity_settings.py
 """
 
 from __future__ import annotations
@@ -21,7 +24,9 @@ from typing import Any
 
 from tandem import client, errors, limits
 from tandem.amqp import states
+from tandem.durations import duration_text
 from tandem.engine.tiers import Tier, limits_of
+from tandem.entity_settings import HUB, QUEUE, SETTINGS, STATUSES, SUBSCRIPTION, TOPIC, Form, Setting
 from tandem.fault_kinds import DEFAULT_ERRORS, ERRORS, FaultKind, name_of_error
 from tandem.pairing.detour import Judgement
 from tandem.pairing.failover import TRANSITIONS
@@ -140,12 +145,69 @@ def errors_page() -> str:
 
 
 def faults_page() -> str:
-    """The page as it is, with its tables made anew."""
-    text = (ROOT / "docs/reference/faults.md").read_text()
-    tables = {"kinds": _fault_kinds(), "errors": _fault_errors(), "surfaces": _fault_surfaces()}
-    for name, table in tables.items():
-        begin, end = f"<!-- Made from the code by `make docs`: {name} -->\n\n", "\n<!-- end -->"
-        before, _, rest = text.partition(begin)
+    return _with_tables(
+        "faults.md", {"kinds": _fault_kinds(), "errors": _fault_errors(), "surfaces": _fault_surfaces()}
+    )
+
+
+def settings_page(name: str, *kinds: str) -> str:
+    """Return a page with its table of the settings of these kinds of entities."""
+    return _with_tables(name, {"settings": settings_table(*kinds)})
+
+
+def settings_table(*kinds: str) -> str:
+    """Return each setting with its default, what is allowed, and what it is for."""
+    rows: list[list[str]] = []
+    for setting in SETTINGS:
+        if set(setting.kinds) & set(kinds):
+            defaults = [_default(setting) if kind in setting.kinds else "" for kind in kinds]
+            rows.append([f"`{setting.name}`", *defaults, _allowed(setting, kinds), setting.help.replace("|", "\\|")])
+    return _table(["setting", *(kinds if len(kinds) > 1 else ("default",)), "allowed", "meaning"], rows)
+
+
+def _default(setting: Setting) -> str:
+    if isinstance(setting.default, tuple):
+        return ", ".join(f"`{one}`" for one in setting.default)
+    return "null" if setting.default is None else _value(setting, setting.default)
+
+
+def _value(setting: Setting, value: int | str) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return value
+    return f"{value:,} (`{duration_text(value)}`)" if setting.form is Form.DURATION else f"{value:,}"
+
+
+def _allowed(setting: Setting, kinds: tuple[str, ...]) -> str:
+    rules: list[str] = []
+    if setting.form in {Form.DURATION, Form.NUMBER, Form.BYTES}:
+        least = _value(setting, setting.least)
+        rules.append(f"from {least}" if setting.most is None else f"{least} to {_value(setting, setting.most)}")
+    elif setting.form is Form.STATUS:
+        choices = {kind: ", ".join(one.value for one in STATUSES[kind]) for kind in kinds}
+        rules += choices.values() if len(kinds) == 1 else [f"{kind}: {names}" for kind, names in choices.items()]
+    elif setting.form is Form.ADDRESS:
+        rules.append("a queue or topic that exists")
+    elif setting.form is Form.TEXT:
+        rules.append(f"up to {setting.most:,} characters")
+    elif setting.form is Form.NAMES:
+        rules.append(f"up to {setting.most:,} names")
+    if setting.is_nullable and setting.default is not None:
+        rules.append("null")
+    if setting.is_fixed:
+        rules.append("cannot be changed later")
+    return "; ".join(rules)
+
+
+def _with_tables(name: str, tables: Mapping[str, str]) -> str:
+    """Return a page as it is, with its tables made anew."""
+    path = ROOT / "docs/reference" / name
+    text = path.read_text()
+    for title, table in tables.items():
+        begin, end = f"<!-- Made from the code by `make docs`: {title} -->\n\n", "\n<!-- end -->"
+        before, mark, rest = text.partition(begin)
+        assert mark, f"{path} has lost the marks around its table of {title}"
         text = f"{before}{begin}{table}{end}{rest.partition(end)[2]}"
     return text
 
@@ -278,10 +340,13 @@ def pages() -> dict[Path, str]:
         ROOT / "docs/limits.md": limits_page(),
         ROOT / "docs/reference/compatibility.md": _COMPATIBILITY_NOTICE + compatibility.page(),
         ROOT / "docs/reference/errors.md": errors_page(),
+        ROOT / "docs/reference/event-hubs.md": settings_page("event-hubs.md", HUB),
         ROOT / "docs/reference/faults.md": faults_page(),
         ROOT / "docs/reference/state-machines.md": states_page(),
         ROOT / "docs/reference/pairing.md": pairing_page(),
+        ROOT / "docs/reference/queues.md": settings_page("queues.md", QUEUE),
         ROOT / "docs/reference/tiers.md": tiers_page(),
+        ROOT / "docs/reference/topics.md": settings_page("topics.md", TOPIC, SUBSCRIPTION),
     }
 
 

@@ -311,10 +311,10 @@ def _docstring(node: ast.ClassDef | Function, level: int) -> str:
     return f'{indent}"""{lines[0]}' + (f'\n{body}\n{indent}"""' if body else '"""')
 
 
-def formatted(text: str) -> str:
+def formatted(text: str, target: Path = TARGET) -> str:
     """As ruff wants it: imports in order, lines of the right length."""
     ruff = [sys.executable, "-m", "ruff"]
-    name = ["--stdin-filename", str(TARGET)]
+    name = ["--stdin-filename", str(target)]
     fixed = subprocess.run(
         [*ruff, "check", "--fix", "--quiet", "--exit-zero", "--select", "I,F401,RUF022", *name, "-"],
         input=text,
@@ -329,15 +329,19 @@ def formatted(text: str) -> str:
     return done.stdout
 
 
-def main() -> int:
-    text = formatted(Generator().write())
+def write_or_check(text: str, target: Path, tool: str) -> int:
+    """Write a generated file or, with --check, compare it with what would be written."""
     if "--check" in sys.argv[1:]:
-        if not TARGET.exists() or TARGET.read_text(encoding="utf-8") != text:
-            print(f"{TARGET.relative_to(ROOT)} is not what its source says: run `python -m tools.generate_sync`")
+        if not target.exists() or target.read_text(encoding="utf-8") != text:
+            print(f"{target.relative_to(ROOT)} is not what its source says: run `python -m {tool}`")
             return 1
         return 0
-    TARGET.write_text(text, encoding="utf-8")
+    target.write_text(text, encoding="utf-8")
     return 0
+
+
+def main() -> int:
+    return write_or_check(formatted(Generator().write()), TARGET, "tools.generate_sync")
 
 
 if __name__ == "__main__":

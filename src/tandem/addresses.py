@@ -13,6 +13,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from tandem.errors import ArgumentError
+from tandem.wire_names import CBS_NODE, MANAGEMENT_NODE
 
 __all__ = [
     "MAX_ADDRESS_CHARACTERS",
@@ -64,8 +65,6 @@ _PARTITIONS: Final = "partitions"
 _CONSUMER_GROUPS: Final = "consumergroups"
 _PUBLISHERS: Final = "publishers"
 
-_CBS: Final = "$cbs"
-_MANAGEMENT: Final = "$management"
 _DEAD_LETTER: Final = "$deadletterqueue"
 _TRANSFER: Final = "$transfer"
 
@@ -95,7 +94,7 @@ class Address:
         self.sub_queue = sub_queue
         self.is_management = is_management
         self.is_cbs = is_cbs
-        parts = [self.entity, sub_queue.value, _MANAGEMENT if is_management else "", _CBS if is_cbs else ""]
+        parts = [self.entity, sub_queue.value, MANAGEMENT_NODE if is_management else "", CBS_NODE if is_cbs else ""]
         self.resource = "/".join([part for part in parts if part])
 
     def __eq__(self, other: object) -> bool:
@@ -122,9 +121,9 @@ def parse_address(text: str) -> Address:
         raise ArgumentError(f"address {text!r} holds a character that cannot be printed")
     # Slashes are collapsed after decoding: clients that encode whole names encode the slashes in them too.
     segments = [segment for segment in path.split("/") if segment]
-    if len(segments) == 1 and segments[0].lower() == _CBS:
+    if len(segments) == 1 and segments[0].lower() == CBS_NODE:
         return Address(host, "", SubQueue.NONE, is_management=False, is_cbs=True)
-    is_management = _ends_with(segments, _MANAGEMENT)
+    is_management = _ends_with(segments, MANAGEMENT_NODE)
     if is_management:
         segments.pop()
     sub_queue = SubQueue.NONE
@@ -151,16 +150,20 @@ def is_within(resource: str, scope: str) -> bool:
 def validate_entity_name(name: str, field: str = "name") -> None:
     """Refuse a name that no queue, topic or event hub can have. The error names the field."""
     if not 1 <= len(name) <= MAX_ENTITY_NAME_CHARACTERS:
-        raise ArgumentError(f"{field} has {len(name):,} characters; allowed are 1 to {MAX_ENTITY_NAME_CHARACTERS}")
+        raise _wrong_length(name, field, MAX_ENTITY_NAME_CHARACTERS)
     for segment in name.split("/"):
         if segment.startswith("$"):
-            raise ArgumentError(f"{field} {name!r}: the segment {segment!r} is reserved, as all that start with '$'")
+            template = "{field} {value}: the segment {segment} is reserved, as all that start with '$'"
+            raise ArgumentError.of(template, field, value=name, segment=segment)
         if not segment or segment in _RELATIVE:
-            raise ArgumentError(f"{field} {name!r}: the segment {segment!r} between slashes is not allowed")
+            template = "{field} {value}: the segment {segment} between slashes is not allowed"
+            raise ArgumentError.of(template, field, value=name, segment=segment)
         if _SEGMENT.fullmatch(segment) is None:
-            raise ArgumentError(
-                f"{field} {name!r}: allowed are the letters A to Z, digits, '.', '-', '_' and '~', and '/' between "
-                "segments"
+            raise ArgumentError.of(
+                "{field} {value}: allowed are the letters A to Z, digits, '.', '-', '_' and '~', and '/' between "
+                "segments",
+                field,
+                value=name,
             )
 
 
@@ -176,13 +179,19 @@ def validate_rule_name(name: str, field: str = "name") -> None:
 
 def _validate_short_name(name: str, field: str, pattern: re.Pattern[str], marks: str) -> None:
     if not 1 <= len(name) <= MAX_SUBSCRIPTION_NAME_CHARACTERS:
-        raise ArgumentError(
-            f"{field} has {len(name):,} characters; allowed are 1 to {MAX_SUBSCRIPTION_NAME_CHARACTERS}"
-        )
+        raise _wrong_length(name, field, MAX_SUBSCRIPTION_NAME_CHARACTERS)
     if name in _RELATIVE or pattern.fullmatch(name) is None:
-        raise ArgumentError(
-            f"{field} {name!r}: allowed are the letters A to Z, digits, {marks}; '.' and '..' alone are not names"
+        raise ArgumentError.of(
+            f"{{field}} {{value}}: allowed are the letters A to Z, digits, {marks}; '.' and '..' alone are not names",
+            field,
+            value=name,
         )
+
+
+def _wrong_length(name: str, field: str, most: int) -> ArgumentError:
+    return ArgumentError.of(
+        "{field} has {value} characters; allowed are 1 to {most}", field, value=len(name), most=most
+    )
 
 
 def subscription_path(topic: str, subscription: str) -> str:

@@ -51,7 +51,9 @@ def parse_duration_ms(text: str, field: str) -> int | None:
     if len(stripped) <= _MAX_DURATION_CHARACTERS and stripped.isascii():
         value_ms = _iso_ms(stripped) if stripped[:1] in {"P", "p"} else _short_ms(stripped)
     if value_ms is None:
-        raise ArgumentError(f"{field} is {text!r:.80}; write a time as 30s, 5m, 1h30m, 7d, PT30S or never")
+        raise ArgumentError.of(
+            "{field} is {value}; write a time as 30s, 5m, 1h30m, 7d, PT30S or never", field, value=text[:80]
+        )
     return None if value_ms >= _NEVER_FROM_MS else value_ms
 
 
@@ -114,7 +116,7 @@ def iso_duration(value_ms: int | None) -> str:
 def read_duration_ms(text: str, field: str) -> int | None:
     """Milliseconds, or None for never."""
     if not text.startswith("P"):
-        raise ArgumentError(f"{field} is {text!r:.80}; it must be a duration such as PT1M or P7D")
+        raise ArgumentError.of("{field} is {value}; it must be a duration such as PT1M or P7D", field, value=text[:80])
     return parse_duration_ms(text, field)
 
 

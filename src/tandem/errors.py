@@ -58,7 +58,9 @@ the error: the smallest thing that cannot go on, never more (AMQP 1.0 part 2.8.1
 from __future__ import annotations
 
 import enum
-from typing import ClassVar
+from typing import ClassVar, Self
+
+from tandem.arguments import JSON_WORDS, Argument
 
 __all__ = [
     "ArgumentError",
@@ -143,10 +145,12 @@ class StateError(UsageError):
 class RemoteError(TandemError):
     """The peer detached, ended or closed, or rejected a message; the condition is the one it gave."""
 
-    def __init__(self, condition: str, description: str) -> None:
+    def __init__(self, condition: str, description: str, argument: Argument | None = None) -> None:
         super().__init__(f"{condition}: {description}")
         self.condition = condition
         self.description = description
+        # The field at fault, if the peer said so as data.
+        self.argument = argument
 
 
 class ConfigurationError(TandemError):
@@ -435,6 +439,15 @@ class ArgumentError(ProtocolError):
     condition = "com.microsoft:argument-error"
     http_status = 400
     scope = Scope.DELIVERY
+    argument: Argument | None = None
+
+    @classmethod
+    def of(cls, template: str, field: str, **values: object) -> Self:
+        """Return an error whose field, value and bounds are data. The description has them in the words of JSON."""
+        argument = Argument(template, field, values)
+        error = cls(JSON_WORDS.sentence(argument))
+        error.argument = argument
+        return error
 
 
 class ArgumentOutOfRange(ArgumentError):

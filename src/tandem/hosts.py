@@ -9,6 +9,7 @@ __all__ = [
     "DEFAULT_NAMESPACE",
     "LOCAL_DOMAIN",
     "MAX_PORT",
+    "bracketed",
     "carried_name",
     "dialled_host",
     "is_cloud_host",
@@ -35,6 +36,11 @@ def dialled_host(host: str) -> str:
     """Return the host to connect to. Every name below `localhost` is this machine (RFC 6761), but not every resolver
     knows that; the name still selects a namespace of its broker, so it stays in SNI, `open` and `Host`."""
     return _LOCALHOST if _plain(host).endswith(LOCAL_DOMAIN) else host
+
+
+def bracketed(host: str) -> str:
+    """Return a host as it stands in a URL: an IPv6 address needs brackets, or its colons would start a port."""
+    return f"[{host}]" if ":" in host and not host.startswith("[") else host
 
 
 def is_loopback(host: str) -> bool:

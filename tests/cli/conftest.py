@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem.management.connection_string import ConnectionString
+from tandem.connection_string import ConnectionString
 from tests.cli.program import serving
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 import pytest
 
 from tandem.cli import main
-from tandem.management.connection_string import ConnectionString
+from tandem.connection_string import ConnectionString
 
 # The console script may not be on the path of a test; the package is.
 MAIN: Final = "import sys; sys.argv[0] = 'tandem'; from tandem.cli import main; main()"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tandem.management.connection_string import ConnectionString
+from tandem.connection_string import ConnectionString
 from tandem.server.health.facet import Facet
 from tandem.testing import Broker, Bus
 from tests.cli.program import Commands, serving, tandem_here

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from tandem.connection_string import ConnectionString
 from tandem.management.client import ManagementClient
-from tandem.management.connection_string import ConnectionString
 from tests.cli.program import PROGRAM, TIME_LIMIT_S, Commands, environment, tandem_here
 from tests.markers import mission
 from tests.patience import wait_until
@@ -123,7 +123,7 @@ def test_nothing_in_an_event_can_drive_a_terminal(hubs: Commands, hub: str) -> N
         (["create", "$operations"], "only the broker makes"),
         (["create", "a", "--retention", "soon"], "--retention is 'soon'"),
         (["create", "a", "--retention-bytes", "1X"], "--retention-bytes is '1X'"),
-        (["create", "a", "--retention", "1s"], "retention_ms is 1000"),
+        (["create", "a", "--retention", "1s"], "--retention is 1s; it must be between 1m and"),
         (["update", "{hub}"], "nothing to change"),
         (["update", "{hub}", "--delete-consumer-group", "$Default"], "cannot be deleted"),
         (["send", "{hub}", "x", "--key", "k", "--partition", "0"], "one of --key and --partition"),

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, TransportType
 
+from tandem.connection_string import ConnectionString
 from tandem.management.client import ManagementClient
-from tandem.management.connection_string import ConnectionString
 from tests.cli.program import Commands, one_line, serving, tandem_here
 from tests.patience import PATIENCE_S
 

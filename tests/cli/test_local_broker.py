@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tandem.cli.entities import broker_of
-from tandem.management.connection_string import ConnectionString
-from tandem.server.keys import DEFAULT_DATA_DIR, DEVELOPMENT_KEY, load_or_make_keys
+from tandem.connection_string import DEVELOPMENT_KEY, ConnectionString
+from tandem.server.keys import DEFAULT_DATA_DIR, load_or_make_keys
 
 
 def test_without_a_data_directory_it_is_that_for_development(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -16,8 +17,8 @@ from tandem.amqp import Message
 from tandem.amqp.message import encode_message
 from tandem.cli.messages import fields_of
 from tandem.cli.output import neutral, neutral_lines
+from tandem.connection_string import ConnectionString
 from tandem.management.client import ManagementClient
-from tandem.management.connection_string import ConnectionString
 from tests.cli.program import tandem, tandem_here
 
 # What it takes to clear a screen, set a title, and write from right to left.
@@ -235,6 +236,21 @@ def test_inside_tls_without_the_emulator_flag(
     assert queue.bodies() == ["x"]
 
 
+def test_a_signature_takes_the_place_of_a_key_in_every_command(
+    queue: Entity, connection_string: ConnectionString
+) -> None:
+    signature = connection_string.make_token(connection_string.address.http_url, int(time.time()) + 3_600)
+    queue.connection_string = dataclasses.replace(connection_string, rule_name="", key="", signature=signature)
+    assert "SharedAccessSignature=" in str(queue.connection_string)
+    queue.send("x")
+    assert "active message count" in queue.done("queue", "show", queue.path).stdout
+    assert queue.bodies() == ["x"]
+    hub = f"hub-{uuid.uuid4().hex}"
+    for command in (["create", hub], ["send", hub, "x"], ["read", hub]):
+        done = queue.done("hub", *command)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_the_console_program_does_the_same(queue: Entity) -> None:
     environment = str(queue.connection_string)
     sent = tandem("send", queue.path, "x", connection_string=environment)
@@ -316,7 +332,7 @@ def test_a_table_has_no_columns_in_which_nothing_stands(queue: Entity) -> None:
         ("receive {} --session-id x --next-session", "one of --session-id and --next-session"),
         ("receive {} --json --body-only", "one of --body-only and --json"),
         ("receive {} --wait soon", "--wait is 'soon'"),
-        ("receive {} --connection-string {wrong}", "refused the rule or its key. Check the connection string"),
+        ("receive {} --connection-string {wrong}", "refused the rule, its key or its signature. Check the"),
         ("send {} x --connection-string {nobody}", "no broker answers at sb://127.0.0.1:1"),
     ],
 )

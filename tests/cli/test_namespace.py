@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tandem.connection_string import ConnectionString
 from tandem.errors import RemoteError
 from tandem.management.client import ManagementClient
-from tandem.management.connection_string import ConnectionString
 from tests.cli.program import Commands, Serving, one_line, serving, tandem_here
 
 OPTIONS = ("--dev", "--tls", "off")

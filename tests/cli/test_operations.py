@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from tandem.connection_string import ConnectionString
 from tandem.management.client import ManagementClient
-from tandem.management.connection_string import ConnectionString
 from tests.cli.program import one_line, tandem_here
 
 

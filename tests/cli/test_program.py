@@ -8,8 +8,6 @@ from typing import Final
 
 import pytest
 
-from tandem.cli.options import StatusChoice
-from tandem.engine.description import EntityStatus
 from tests.cli.program import PROGRAM, TIME_LIMIT_S, environment, one_line, tandem_here
 
 # What only some commands need, and takes long to import.
@@ -38,10 +36,6 @@ def test_a_slip_of_the_finger_is_answered_with_the_command_that_was_meant() -> N
 
 def test_the_version_says_which_form_runs() -> None:
     assert tandem_here("--version").stdout.split()[0] == "tandem"
-
-
-def test_statuses_on_the_command_line_are_those_of_the_engine() -> None:
-    assert [one.value for one in StatusChoice] == [one.value for one in EntityStatus]
 
 
 @pytest.mark.parametrize("shell, sign", [("bash", "complete -o"), ("zsh", "#compdef tandem"), ("fish", "complete --")])

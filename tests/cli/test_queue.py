@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tandem.connection_string import ConnectionString
 from tandem.management.client import ManagementClient
-from tandem.management.connection_string import ConnectionString
 from tests.cli.program import Commands, one_line, serving, tandem, tandem_here
 
 
@@ -78,7 +78,7 @@ def test_a_list_longer_than_a_page_is_whole(
         (["delete", "missing"], "'missing' could not be found", "tandem queue list"),
         (["create", "taken"], "'taken' exists already", "tandem queue update"),
         (["create", "$bad"], "'$bad' is reserved", ""),
-        (["create", "a", "--lock-duration", "1h"], "lock_duration_ms is 3600000", "300000"),
+        (["create", "a", "--lock-duration", "1h"], "--lock-duration is 1h", "it must be between 1s and 5m"),
         (["create", "a", "--lock-duration", "soon"], "--lock-duration is 'soon'", "30s"),
         (["update", "taken"], "nothing to change", "--lock-duration 30s"),
         (["create"], "Missing argument", "tandem queue create --help"),

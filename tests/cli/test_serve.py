@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from tandem.management.client import BrokerUnreachable, ManagementClient
-from tandem.management.connection_string import ConnectionString
+from tandem.connection_string import ConnectionString
+from tandem.management.client import ManagementClient
+from tandem.management.http_client import BrokerUnreachable
 from tandem.testing.ports import PortReservation
 from tests.cli.program import one_line, serving, tandem, tandem_here
 from tests.patience import PATIENCE_S

@@ -15,7 +15,7 @@ import pytest
 import typer.main
 
 from tandem.cli import app
-from tandem.management.connection_string import ConnectionString
+from tandem.connection_string import ConnectionString
 from tests.cli.program import MAIN, TIME_LIMIT_S, environment, serving, tandem_here
 
 # Writes the names of all modules that were imported to the file that the first argument names.

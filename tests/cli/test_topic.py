@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from tandem.connection_string import ConnectionString
 from tandem.management.client import ManagementClient
-from tandem.management.connection_string import ConnectionString
 from tests.cli.program import Commands, tandem_here
 
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
+from tandem.connection_string import ConnectionString
 from tandem.errors import RemoteError
-from tandem.management.client import API, ManagementClient
-from tandem.management.connection_string import ConnectionString
+from tandem.management.client import ManagementClient
+from tandem.management.http_client import HttpClient
+from tandem.wire_names import JSON_API
 from tests.cli.program import Serving, one_line, serving, tandem, tandem_here
 from tests.patience import wait_until
 
@@ -70,11 +71,8 @@ def wait_for_a_sealed_segment(data: Path) -> None:
     wait_until(lambda: any((data / "hubs").rglob("*.sums")))
 
 
-def read_in_columns(client: ManagementClient) -> bytes:
-    connection = client._connection()
-    connection.request("GET", f"{API}/hubs/telemetry/partitions/0/events", headers={"Authorization": client._token()})
-    with contextlib.closing(connection), connection.getresponse() as answer:
-        assert answer.status == 200
+def read_in_columns(client: HttpClient) -> bytes:
+    with client.open("GET", f"{JSON_API}/hubs/telemetry/partitions/0/events") as answer:
         return answer.read()
 
 
@@ -124,8 +122,8 @@ def test_a_hub_loads_pyarrow_with_the_first_bulk_read_of_a_sealed_segment(tmp_pa
         wait_for_a_sealed_segment(data)
         assert len(done(broker, "hub", "read", "telemetry", "--json").splitlines()) == 4
         assert not has_pyarrow(broker)
-        client = ManagementClient(address(broker))
-        client.request("GET", f"{API}/hubs/telemetry/partitions/0/events?format=json")
+        client = HttpClient(address(broker))
+        client.request("GET", f"{JSON_API}/hubs/telemetry/partitions/0/events?format=json")
         # The broker hears of a segment after its files are written; until then the journal answers a read.
         wait_until(lambda: read_in_columns(client) and has_pyarrow(broker))
 
@@ -162,7 +160,7 @@ def test_a_configuration_with_a_hub_to_create_is_refused(
     arguments: list[str | Path] = ["serve", "--dev", "--port", "0", "--http-port", "0", "--data-dir", tmp_path / "data"]
     monkeypatch.setenv("PYTHONPATH", python_path)
     refused = one_line(tandem(*arguments, "--config", config))
-    assert "the hub 'telemetry' cannot be created" in refused
+    assert "the hub 'telemetry': Event hubs need pyarrow" in refused
     assert _ADVICE in refused
 
 
@@ -171,7 +169,7 @@ def test_hubs_that_exist_are_kept_and_read_without_pyarrow_but_not_in_bulk(tmp_p
     config = tmp_path / "bus.toml"
     config.write_text('[[hubs]]\nname = "telemetry"\npartition_count = 1\n')
     options: list[str | Path] = ["--dev", "--no-operations", "--config", config]
-    partitions = f"{API}/hubs/telemetry/partitions"
+    partitions = f"{JSON_API}/hubs/telemetry/partitions"
     with serving(data, *options, prelude=_SMALL_SEGMENTS) as broker:
         done(broker, "hub", "send", "telemetry", "first")
         done(broker, "hub", "send", "telemetry", "second")

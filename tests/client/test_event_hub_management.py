@@ -89,9 +89,9 @@ async def test_what_cannot_be_is_refused(manager: NamespaceManager, name: str) -
         await manager.delete_consumer_group(name, "$Default")
     with pytest.raises(MessagingEntityNotFoundError):
         await manager.create_consumer_group(f"{name}-other", "group")
-    with pytest.raises(InvalidOperationError, match="PartitionCount"):
+    with pytest.raises(InvalidOperationError, match="partition_count is 5000"):
         await manager.create_event_hub(EventHubDescription(f"{name}-wide", partition_count=5_000))
-    with pytest.raises(InvalidOperationError, match="MessageRetentionInDays is 0; it must be from 1 to"):
+    with pytest.raises(InvalidOperationError, match="message_retention_in_days is 0; it must be between 1 and"):
         await manager.create_event_hub(EventHubDescription(f"{name}-short", message_retention_in_days=0))
     hub.partition_count = 3
     with pytest.raises(InvalidOperationError, match="cannot be changed"):

@@ -242,7 +242,7 @@ async def test_what_the_service_refuses_has_its_own_error(manager: NamespaceMana
     await manager.create_queue(name)
     with pytest.raises(MessagingEntityAlreadyExistsError):
         await manager.create_queue(name)
-    with pytest.raises(InvalidOperationError, match="LockDuration"):
+    with pytest.raises(InvalidOperationError, match="lock_duration is 1:00:00; it must be between 0:00:01 and 0:05:00"):
         await manager.create_queue(QueueDescription(f"{name}-b", lock_duration=timedelta(hours=1)))
     with pytest.raises(MessagingEntityNotFoundError):
         await manager.update_queue(QueueDescription(f"{name}-c"))

@@ -16,8 +16,8 @@ from tandem.client import (
     NoRetry,
     OperationTimeoutError,
     ReceiveMode,
-    inbox,
 )
+from tandem.client.wire import inbox
 from tandem.errors import StateError
 from tandem.testing import Broker
 from tests.client.network import QUICK, Proxy

@@ -19,7 +19,7 @@ from tandem.client import (
     RetryPolicy,
     ServerBusyError,
 )
-from tandem.client.retry import SERVER_BUSY_WAIT_S, Retrier
+from tandem.client.wire.retry import SERVER_BUSY_WAIT_S, Retrier
 from tandem.errors import ServerBusy, UsageError
 from tandem.testing import Bus
 from tests.client.network import StillTime

@@ -21,7 +21,7 @@ from tandem.client import (
     TokenProvider,
     UnauthorizedAccessError,
 )
-from tandem.client.sender import split_by_size
+from tandem.client.messaging.sender import split_by_size
 from tandem.errors import StateError
 from tandem.pairing.ping import make_ping
 from tandem.testing import Broker

@@ -24,7 +24,7 @@ from tandem.client import (
     TrueFilter,
     sync,
 )
-from tandem.client.service_address import ServiceAddress
+from tandem.connection_string import ServiceAddress
 from tandem.errors import UsageError
 from tandem.testing import Broker
 from tests.client.network import HOST, KEY, RULE_NAME

@@ -24,7 +24,7 @@ from azure.servicebus import (
 )
 
 from tandem.auth.keys import AuthorizationRule, Right
-from tandem.management.connection_string import ConnectionString
+from tandem.connection_string import ConnectionString
 from tandem.testing import Broker
 from tandem.testing import Bus as InProcessBus
 from tandem.testing.json_api import JsonApi

@@ -106,11 +106,11 @@ def test_what_exists_cannot_be_created_again(admin: Admin) -> None:
 
 
 BAD_QUEUES: Final[dict[str, dict[str, Any]]] = {
-    "LockDuration is P25D; it must be from PT1S to PT5M": {"lock_duration": timedelta(days=25)},
+    "LockDuration is P25D; it must be between PT1S and PT5M": {"lock_duration": timedelta(days=25)},
     "MaxDeliveryCount is 0": {"max_delivery_count": 0},
     "MaxSizeInMegabytes is -1": {"max_size_in_megabytes": -1},
     "DuplicateDetectionHistoryTimeWindow is PT1S": {"duplicate_detection_history_time_window": timedelta(seconds=1)},
-    "AutoDeleteOnIdle is PT1M; it must be from PT5M": {"auto_delete_on_idle": timedelta(minutes=1)},
+    "AutoDeleteOnIdle is PT1M; it must be at least PT5M": {"auto_delete_on_idle": timedelta(minutes=1)},
     "DefaultMessageTimeToLive is PT0.5S": {"default_message_time_to_live": timedelta(milliseconds=500)},
     "Status is 'Sleeping'": {"status": "Sleeping"},
     "UserMetadata has 1025 characters": {"user_metadata": "x" * 1025},

@@ -29,7 +29,8 @@ SELECTOR_CODE = ULong(0x0000_468C_0000_0004)
 
 
 async def make_hub(broker: Broker, name: str = "hub", partition_count: int = 2, **fields: Any) -> None:
-    await broker.perform(lambda namespace: namespace.hubs.create(EventHubDescription(name, partition_count, **fields)))
+    description = EventHubDescription(name, partition_count=partition_count, **fields)
+    await broker.perform(lambda namespace: namespace.hubs.create(description))
 
 
 def event(text: str) -> bytes:

@@ -22,10 +22,10 @@ from azure.servicebus.management import ServiceBusAdministrationClient
 from tandem.amqp import Message, Settings
 from tandem.amqp.message import Properties, encode_message
 from tandem.auth import make_token
+from tandem.connection_string import ConnectionString
 from tandem.driver import Client
 from tandem.errors import ProtocolError, RemoteError, UsageError
 from tandem.fault_kinds import DEFAULT_ERRORS, FaultKind
-from tandem.management.connection_string import ConnectionString
 from tandem.server.faults import FaultSettings
 from tandem.testing import Bus
 from tests.compat.sdk import SILENCE_S

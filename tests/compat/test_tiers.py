@@ -109,7 +109,7 @@ def test_a_batch_of_the_sdk_holds_what_the_tier_permits(broker: Broker, tier: st
         ("standard", {"max_size_in_megabytes": 81_920}, "MaxSizeInMegabytes is 81920; in the tier standard"),
         ("standard", {"max_delivery_count": 2_001}, "MaxDeliveryCount is 2001; in the tier standard"),
         ("premium", {"enable_partitioning": True}, "EnablePartitioning is true: the tier premium"),
-        ("premium", {"max_message_size_in_kilobytes": 256}, "must be from 1024 to 102400"),
+        ("premium", {"max_message_size_in_kilobytes": 256}, "must be between 1024 and 102400"),
     ],
 )
 def test_a_setting_beyond_the_tier_is_a_bad_request_that_names_the_element(

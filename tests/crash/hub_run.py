@@ -7,7 +7,6 @@ that was acknowledged. At the end the bulk read has to say the same.
 
 from __future__ import annotations
 
-import http.client
 import io
 import random
 import time
@@ -167,12 +166,9 @@ class HubCrashTest:
         """The same events by another way: in columns, over HTTP."""
         import pyarrow
 
-        connection = http.client.HTTPConnection(HOST, broker.http_port, timeout=READ_LIMIT_S)
         path = f"/$api/v1/hubs/{self.ledger.hub}/partitions/{partition}/events?from=0"
-        connection.request("GET", path, headers={"Authorization": broker._token()})
-        answer = connection.getresponse()
-        table = pyarrow.ipc.open_stream(io.BytesIO(answer.read())).read_all()
-        connection.close()
+        with broker.management.open("GET", path) as answer:
+            table = pyarrow.ipc.open_stream(io.BytesIO(answer.read())).read_all()
         seen = self.ledger.seen[partition]
         found = [HubEvent.decode(body) for body in table.column("body").to_pylist()]
         numbers = table.column("sequenceNumber").to_pylist()

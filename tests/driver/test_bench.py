@@ -18,11 +18,13 @@ def tandem(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize("mode", ["send", "both"])
 def test_our_own_load_generator_moves_every_message(mode: str) -> None:
-    relay = subprocess.Popen([sys.executable, "-m", "tandem.bench.relay_server"], stdout=subprocess.PIPE, text=True)
+    relay = subprocess.Popen(
+        [sys.executable, "-m", "tandem.bench.amqp.relay_server"], stdout=subprocess.PIPE, text=True
+    )
     with relay:
         assert relay.stdout is not None
         url = f"amqp://127.0.0.1:{relay.stdout.readline().split()[1]}"
-        command = [sys.executable, "-m", "tandem.bench.load", mode, url, "queue", "3000", "100", "1", "50"]
+        command = [sys.executable, "-m", "tandem.bench.load.generator", mode, url, "queue", "3000", "100", "1", "50"]
         load = subprocess.run(command, capture_output=True, text=True, check=True)
         relay.terminate()
     figures = json.loads(load.stdout)

@@ -9,11 +9,18 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from tandem.bench import client
-from tandem.bench.amqp import BenchmarkFailed
-from tandem.bench.client import ClientFigures, Rates, client_picture, client_steps, client_tables, measure_clients
-from tandem.bench.client_load import AZURE, MODES, RECEIVES, TANDEM_CLIENT, ClientJob
-from tandem.bench.contender import run_program
+from tandem.bench.client import comparison as client
+from tandem.bench.client.comparison import (
+    ClientFigures,
+    Rates,
+    client_picture,
+    client_steps,
+    client_tables,
+    measure_clients,
+)
+from tandem.bench.client.load import AZURE, MODES, RECEIVES, TANDEM_CLIENT, ClientJob
+from tandem.bench.measuring.contender import run_program
+from tandem.bench.measuring.peers import BenchmarkFailed
 from tandem.testing import Broker
 
 
@@ -64,4 +71,4 @@ def test_messages_that_do_not_come_fail_the_run(library: str, tmp_path: Path, mo
             receive_timeout_s=0.2,
         )
         with pytest.raises(BenchmarkFailed, match="3 of 3 messages did not come"):
-            run_program("tandem.bench.client_load", job)
+            run_program("tandem.bench.client.load", job)

@@ -15,10 +15,14 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
-from tandem.bench import machine, operations
-from tandem.bench.amqp import BenchmarkFailed
-from tandem.bench.contender import run_program
-from tandem.bench.hub import (
+from bench.peers.kafka import Kafka, Redpanda
+from bench.peers.kafka_load import KafkaJob, crc32c, record_batch
+from tandem.bench.entities import operations
+from tandem.bench.entities.operations import METERED, NOT_METERED, measure_operations
+from tandem.bench.hub.folder import sequential_write_s
+from tandem.bench.hub.memory import Memory, measure_memory
+from tandem.bench.hub.report import HubFigures, hub_picture, hub_tables
+from tandem.bench.hub.streams import (
     Bulk,
     Case,
     HubBroker,
@@ -29,13 +33,10 @@ from tandem.bench.hub import (
     measure_streams,
     stream_steps,
 )
-from tandem.bench.hub_folder import sequential_write_s
-from tandem.bench.hub_kafka import Kafka, Redpanda
-from tandem.bench.hub_kafka_load import KafkaJob, crc32c, record_batch
-from tandem.bench.hub_memory import Memory, measure_memory
-from tandem.bench.hub_report import HubFigures, hub_picture, hub_tables
-from tandem.bench.operations import METERED, NOT_METERED, measure_operations
-from tandem.bench.process import HOST
+from tandem.bench.measuring import machine
+from tandem.bench.measuring.contender import run_program
+from tandem.bench.measuring.peers import BenchmarkFailed, peer_program
+from tandem.bench.measuring.process import HOST
 
 TANDEM = Path(sys.executable).parent / "tandem"
 PANEL = "{http://www.w3.org/2000/svg}g"
@@ -126,7 +127,7 @@ class _Peer(HubPeer):
 
 
 def test_streams_are_measured_beside_the_disk_and_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tandem.bench.hub.CASES", (Case(1024, 10),))
+    monkeypatch.setattr("tandem.bench.hub.streams.CASES", (Case(1024, 10),))
     said: list[str] = []
     peers = [_Peer()]
     ingest, read = measure_streams(1, 1, peers, reads=True, advance=said.append)
@@ -140,7 +141,7 @@ def test_streams_are_measured_beside_the_disk_and_others(monkeypatch: pytest.Mon
 
 
 def test_streams_that_nobody_wants_to_read_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tandem.bench.hub.CASES", (Case(100, 1),))
+    monkeypatch.setattr("tandem.bench.hub.streams.CASES", (Case(100, 1),))
     said: list[str] = []
     ingest, read = measure_streams(1, 1, [], reads=False, advance=said.append)
     assert (list(ingest), read) == (["100 B"], {})
@@ -292,7 +293,7 @@ def test_the_load_sends_every_event_to_a_log_that_speaks_kafka() -> None:
     port: int = log.listener.getsockname()[1]
     with log.listener:
         job = KafkaJob(host=HOST, port=port, topic="t", partitions=2, events=4_000, body_bytes=9, batch_events=10)
-        assert run_program("tandem.bench.hub_kafka_load", job)["events_per_second"] > 0
+        assert run_program(peer_program("kafka_load"), job)["events_per_second"] > 0
         log.join()
     # One that was refused, one more for each partition before the clock starts, and then all.
     assert [partition for partition, _ in log.batches[:5]] == [0, 0, 1, 0, 1]

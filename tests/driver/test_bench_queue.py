@@ -13,10 +13,10 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
-from tandem.bench.contender import run_job
-from tandem.bench.job import Job, Peer, percentile
-from tandem.bench.plot import Bars, Lines, draw
-from tandem.bench.report import Figures, picture, tables
+from tandem.bench.entities.report import Figures, picture, tables
+from tandem.bench.load.job import Job, Peer, percentile
+from tandem.bench.measuring.contender import run_job
+from tandem.bench.measuring.plot import Bars, Lines, draw
 
 TANDEM = Path(sys.executable).parent / "tandem"
 
@@ -27,7 +27,7 @@ def tandem(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def relay() -> Iterator[Peer]:
-    command = [sys.executable, "-m", "tandem.bench.relay_server"]
+    command = [sys.executable, "-m", "tandem.bench.amqp.relay_server"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         yield Peer("127.0.0.1", int(process.stdout.readline().split()[1]), "user", "password")

@@ -18,14 +18,12 @@ from tandem.engine.subscription import Subscription
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic import Topic
 from tandem.engine.topic_description import TopicDescription
+from tandem.entity_settings import SERVICE_WORDS
 from tandem.errors import ArgumentError
 from tandem.ids import Nonces
 from tandem.management.atom.descriptions import (
     entity_xml,
-    in_elements,
-    read_queue,
-    read_subscription,
-    read_topic,
+    read_settings,
     with_chosen_size,
 )
 from tandem.management.atom.rules import read_rule_xml, rule_xml
@@ -136,9 +134,14 @@ def _judge(document: bytes) -> None:
     try:
         rule = read_rule_xml("rule", description, 0)
     except ArgumentError as error:
-        in_elements(str(error))
+        _render(error)
     else:
         _judge_rule(rule)
+
+
+def _render(error: ArgumentError) -> None:
+    if error.argument is not None:
+        promise(len(SERVICE_WORDS.sentence(error.argument)) > 0, "an error says nothing")
 
 
 def _innermost(root: Element) -> Element:
@@ -153,7 +156,7 @@ def _judge_descriptions(description: Element) -> None:
         try:
             made = read(description)
         except ArgumentError as error:
-            in_elements(str(error))
+            _render(error)
             continue
         # What is written of an entity, sent back as it is, changes nothing.
         again = read(read_xml(entity_xml(made, "localhost", "2024-05").encode()), made.description)
@@ -162,17 +165,17 @@ def _judge_descriptions(description: Element) -> None:
 
 
 def _queue(description: Element, current: QueueDescription | None = None) -> Queue:
-    fields = {**_update(read_queue(description), current), "name": "queue"}
+    fields = {**_update(read_settings("queue", description), current), "name": "queue"}
     return Queue(_NAMESPACE, 2, QueueDescription.from_fields(fields), 0)
 
 
 def _topic(description: Element, current: QueueDescription | None = None) -> Queue:
-    fields = {**_update(read_topic(description), current), "name": "topic"}
+    fields = {**_update(read_settings("topic", description), current), "name": "topic"}
     return Topic(_NAMESPACE, 3, TopicDescription.from_fields(fields), 0)
 
 
 def _subscription(description: Element, _current: QueueDescription | None = None) -> Queue:
-    fields = {**read_subscription(description), "topic_name": _TOPIC.name, "name": "subscription"}
+    fields = {**read_settings("subscription", description), "topic_name": _TOPIC.name, "name": "subscription"}
     return Subscription(_NAMESPACE, 4, _TOPIC, SubscriptionDescription.from_fields(fields), 0)
 
 

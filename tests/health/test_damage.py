@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tandem.connection_string import ConnectionString
 from tandem.errors import TandemError
 from tandem.management.client import ManagementClient
-from tandem.management.connection_string import ConnectionString
 from tandem.store.check import check
 from tandem.store.opening import DATABASE_NAME
 from tandem.testing.broker import BrokerFailed

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tandem.connection_string import ConnectionString
 from tandem.management.client import ManagementClient
-from tandem.management.connection_string import ConnectionString
 from tandem.server.health.diagnosis import newest_diagnosis
 from tandem.store.check import check
 from tests.cli.program import PROGRAM, tandem

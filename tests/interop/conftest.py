@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem.bench.rabbitmq import RabbitMq, running_rabbitmq
+from bench.peers.rabbitmq import RabbitMq, running_rabbitmq
 from tests.interop.peers.available import Node, require_node, require_proton, require_rabbitmq
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from bench.peers.rabbitmq import RabbitMq
 from tandem.amqp import ACCEPTED, RELEASED, AmqpError, Message, Rejected, Settings, Target
 from tandem.amqp.message import Header, Properties, encode_message
 from tandem.amqp.types import Symbol, UInt
-from tandem.bench.rabbitmq import RabbitMq
 from tandem.driver import Client, Receiver
 from tandem.errors import RemoteError, TandemError
 

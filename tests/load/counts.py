@@ -26,7 +26,7 @@ import aiohttp
 
 from tandem.auth.sas import make_token
 from tandem.client import MessagingFactory
-from tandem.management.connection_string import ConnectionString
+from tandem.connection_string import ConnectionString
 from tandem.testing import Broker
 from tests.load.circulation import Circulation, ask
 

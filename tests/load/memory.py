@@ -26,7 +26,7 @@ from tandem.amqp import Settings
 from tandem.amqp.batch import BATCH_FORMAT, make_batch
 from tandem.amqp.delivery_states import Modified
 from tandem.amqp.message import encode_message
-from tandem.bench.machine import describe, resident_bytes
+from tandem.bench.measuring.machine import describe, resident_bytes
 from tandem.driver import Client
 from tandem.limits import MAX_CONNECTION_BYTES
 from tandem.testing import Broker

@@ -26,7 +26,7 @@ import aiohttp
 
 from tandem.amqp.message import encode_message
 from tandem.auth.sas import make_token
-from tandem.bench.machine import resident_bytes
+from tandem.bench.measuring.machine import resident_bytes
 from tandem.driver import Client, run
 from tandem.testing import Broker
 from tests.load.attackers import ATTACKERS, KEY, PEEKED_QUEUE, TEXT_TOPIC, USER

@@ -24,7 +24,7 @@ from tandem.amqp import Settings, Source, Target
 from tandem.amqp.connection import EMPTY_FRAME
 from tandem.amqp.hot_paths import frame
 from tandem.amqp.performatives import Attach, Begin, Transfer
-from tandem.bench.machine import allow_open_files, resident_bytes
+from tandem.bench.measuring.machine import allow_open_files, resident_bytes
 from tandem.limits import MAX_BYTES_OF_1000_STRANGERS, MAX_STRANGER_FRAME_BYTES, MAX_STRANGER_PERFORMATIVE_BYTES
 from tandem.testing import Broker
 from tests.load.attackers import HOST, Stream

@@ -6,7 +6,7 @@ import asyncio
 
 from tandem.amqp import ACCEPTED, Message
 from tandem.amqp.message import encode_message
-from tandem.bench.machine import resident_bytes
+from tandem.bench.measuring.machine import resident_bytes
 from tandem.driver import Client
 from tandem.testing import Broker
 from tests.load.clients import connect

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from tandem.bench.machine import resident_bytes
+from tandem.bench.measuring.machine import resident_bytes
 from tandem.testing import Broker
 from tests.load.clients import connect, others_go_on, send_and_receive
 

@@ -10,7 +10,7 @@ import pytest
 
 from tandem.amqp import ACCEPTED, Settings
 from tandem.amqp.message import encode_message
-from tandem.bench.machine import resident_bytes
+from tandem.bench.measuring.machine import resident_bytes
 from tandem.driver import Client
 from tandem.errors import RemoteError, TandemError
 from tandem.testing import Broker

@@ -310,3 +310,32 @@ async def test_requests_are_counted_whoever_made_them(api: Api) -> None:
     await api.ask("GET", "/$api/v1/queues")
     await api.ask("GET", "/$api/v1/queues", token="x")
     assert api.gate.request_count == 2
+
+
+@mission("M17")
+async def test_a_time_may_be_written_for_people(api: Api) -> None:
+    path = "/$api/v1/queues/readable"
+    created = await api.ask("PUT", path, {"lock_duration": "30s", "default_message_time_to_live": "never"})
+    assert (created.status, created.value["lock_duration_ms"]) == (201, 30_000)
+    changed = await api.ask("PATCH", path, {"lock_duration": "1m30s", "auto_delete_on_idle": "7d"})
+    assert (changed.value["lock_duration_ms"], changed.value["auto_delete_on_idle_ms"]) == (90_000, 604_800_000)
+    for fields, reason in (
+        ({"lock_duration": "30s", "lock_duration_ms": 1}, "lock_duration and lock_duration_ms are the same setting"),
+        ({"lock_duration": 30}, "lock_duration must be a text such as 30s, 5m or 7d, got 30"),
+        ({"lock_duration": "soon"}, "lock_duration is 'soon'; write a time as 30s"),
+        ({"lock_duration": "never"}, "lock_duration is never; it must be between 1s and 5m"),
+        ({"lock_duration": "10m"}, "lock_duration_ms is 600000; it must be between 1000 and 300000"),
+        ({"max_delivery": "1s"}, "max_delivery is not a property of a queue"),
+    ):
+        refused = await api.ask("PATCH", path, fields)
+        assert refused.status == 400
+        assert reason in refused.value["error"]["message"]
+
+
+@mission("M17")
+async def test_an_error_has_the_field_its_value_and_its_bounds_as_data(api: Api) -> None:
+    refused = await api.ask("PUT", "/$api/v1/queues/orders", {"lock_duration_ms": 600_000})
+    error = refused.value["error"]
+    assert error["message"] == "lock_duration_ms is 600000; it must be between 1000 and 300000"
+    assert error["argument"]["field"] == "lock_duration_ms"
+    assert error["argument"]["values"] == {"value": 600_000, "least": 1_000, "most": 300_000}

@@ -13,10 +13,11 @@ import pytest
 
 from tandem.auth import make_token
 from tandem.durations import NEVER_DURATION, date_text, iso_duration
-from tandem.management.atom.descriptions import in_elements
+from tandem.entity_settings import SERVICE_WORDS
+from tandem.errors import ArgumentError
 from tandem.management.atom.paths import Noun, parse_path
 from tandem.management.atom.paths import Path as UrlPath
-from tandem.management.atom.values import ticks_of
+from tandem.wire_names import ticks_of
 from tests.management.atom import ATOM, COUNTS, ENTRY, FEED, SERVICE_BUS, UPDATE, elements, entry, put, value
 from tests.management.http_api import Http, Reply, serving
 from tests.markers import mission
@@ -383,18 +384,21 @@ def test_dates_have_seven_digits_and_ticks_count_from_the_year_one() -> None:
 
 
 @pytest.mark.parametrize(
-    "text, expected",
+    "error, expected",
     [
         (
-            "lock_duration_ms is 2160000000; it must be from 1000 to 300000",
-            "LockDuration is P25D; it must be from PT1S to PT5M",
+            ArgumentError.of(
+                "{field} is {value}; at least {least}", "lock_duration_ms", value=2_160_000_000, least=1_000
+            ),
+            "LockDuration is P25D; at least PT1S",
         ),
-        ("max_delivery_count is 0; it must be from 1 to 5", "MaxDeliveryCount is 0; it must be from 1 to 5"),
-        ("forward_to is 'lock_duration_ms', which", "ForwardTo is 'lock_duration_ms', which"),
-        ("the queue a/status has a name", "the queue a/status has a name"),
-        ("status is 'x'", "Status is 'x'"),
-        ("name 'x'", "Name 'x'"),
+        (ArgumentError.of("{field} is {value}", "max_delivery_count", value=0), "MaxDeliveryCount is 0"),
+        (ArgumentError.of("{field} is {value}", "forward_to", value="{field} {x"), "ForwardTo is '{field} {x'"),
+        (ArgumentError.of("{field} is {value}", "status", value="x"), "Status is 'x'"),
+        (ArgumentError.of("{field} {value}", "name", value="x"), "Name 'x'"),
+        (ArgumentError.of("{field}: {reason}", "authorization_rules", reason="none."), "AuthorizationRules: none."),
     ],
 )
-def test_errors_speak_of_elements(text: str, expected: str) -> None:
-    assert in_elements(text) == expected
+def test_errors_speak_of_elements(error: ArgumentError, expected: str) -> None:
+    assert error.argument is not None
+    assert SERVICE_WORDS.sentence(error.argument) == expected

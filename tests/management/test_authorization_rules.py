@@ -14,10 +14,11 @@ import aiohttp
 import pytest
 
 from tandem.auth import AuthorizationRule, KeyRing, Right, make_token
+from tandem.connection_string import ROOT_RULE_NAME
 from tandem.errors import ConfigurationError
 from tandem.management.api import add_routes
 from tandem.server.broker import Broker, BrokerSettings
-from tandem.server.keys import ROOT_RULE_NAME, load_or_make_keys, save_keys
+from tandem.server.keys import load_or_make_keys, save_keys
 from tests.management.json_api import Api, running
 
 RULES = "/$api/v1/authorization-rules"

@@ -9,10 +9,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from tandem.connection_string import ConnectionString
 from tandem.errors import RemoteError
 from tandem.hosts import dialled_host
-from tandem.management.client import BrokerUnreachable, Collection, ManagementClient
-from tandem.management.connection_string import ConnectionString
+from tandem.management.client import Collection, ManagementClient
+from tandem.management.http_client import BrokerUnreachable
 
 BODIES = {
     "text": (200, b"hello"),
@@ -48,7 +49,7 @@ def manager() -> Iterator[Collection]:
 
 @pytest.mark.parametrize("name", ["text", "list", "gateway", "strange"])
 def test_who_is_no_broker_is_recognised(manager: Collection, name: str) -> None:
-    with pytest.raises(BrokerUnreachable, match="no Tandem broker"):
+    with pytest.raises(BrokerUnreachable, match="not a Tandem broker"):
         manager.show(name)
 
 

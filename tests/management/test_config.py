@@ -13,7 +13,8 @@ from tandem.config import (
     NamespaceSettings,
     SubscriptionSettings,
     TopicSettings,
-    create_missing,
+    apply_entities,
+    plan_entities,
     read_configuration,
 )
 from tandem.engine.description import QueueDescription
@@ -162,6 +163,10 @@ EMULATOR: dict[str, Any] = {
         "Logging": {"Type": "File"},
     }
 }
+
+
+def create_missing(namespace: Namespace, settings: NamespaceSettings) -> list[str]:
+    return apply_entities(namespace, plan_entities(namespace, settings, updates=False))
 
 
 def read(tmp_path: Path, text: str, name: str = "tandem.toml") -> Configuration:
@@ -330,7 +335,8 @@ def test_the_largest_time_of_the_service_means_never(tmp_path: Path) -> None:
         ("queues = 1", "queues must be a list"),
         ("queues = [1]", "queues[0] must be an object"),
         ("[[queues]]", "queues[0]: name is missing"),
-        ("[[queues]]\nname = 'a'\nlock_duration = 5", "queues[0]: lock_duration is not a property"),
+        ("[[queues]]\nname = 'a'\nlock_duration = 5", "queues[0]: lock_duration must be a text such as 30s"),
+        ("[[queues]]\nname = 'a'\nlock = 5", "queues[0]: lock is not a property"),
         (
             "[[queues]]\nname = 'a'\n[[queues]]\nname = 'b'\nmax_delivery_count = 0",
             "queues[1]: max_delivery_count is 0",
@@ -380,8 +386,8 @@ def test_a_mistake_in_the_toml_is_named_with_its_file_in_one_line(tmp_path: Path
             "Properties.LockDuration is '1 minute'",
         ),
         ({"Queues": [{"Name": "a", "Properties": {"LockDuration": 60}}]}, "Properties.LockDuration must be a text"),
-        ({"Queues": [{"Name": "a", "Properties": {"LockDuration": "PT1H"}}]}, "lock_duration_ms is 3600000"),
-        ({"Queues": [{"Name": "$a"}]}, "Queues[0]: name '$a'"),
+        ({"Queues": [{"Name": "a", "Properties": {"LockDuration": "PT1H"}}]}, "LockDuration is PT1H"),
+        ({"Queues": [{"Name": "$a"}]}, "Queues[0]: Name '$a'"),
         ({"Topics": {}}, "Namespaces[0].Topics must be a list"),
         (
             {"Topics": [{"Name": "t", "Properties": {"LockDuration": "PT1M"}}]},
@@ -460,7 +466,7 @@ def test_missing_topics_subscriptions_and_rules_are_created_and_existing_ones_le
     for _ in range(2):
         create_missing(namespace, read(tmp_path, TOML).default)
         (topic,) = namespace.topics
-        assert (topic.name, topic.description.user_metadata) == ("Prices", "older")
+        assert (topic.name, topic.description.values["user_metadata"]) == ("Prices", "older")
         found = {subscription.name: sorted(subscription.rules) for subscription in topic.subscriptions.values()}
         assert found == {
             "Prices/Subscriptions/SOME": ["$default"],
@@ -517,7 +523,7 @@ def test_queues_and_subscriptions_may_forward_to_topics_and_queues_in_any_order(
     [
         (
             NamespaceSettings(queues=[QueueDescription("a"), QueueDescription("b", forward_to="nowhere")]),
-            "forward_to of the queue 'b' is 'nowhere'",
+            "the queue 'b': forward_to is 'nowhere', which neither exists",
         ),
         (
             NamespaceSettings(
@@ -529,11 +535,11 @@ def test_queues_and_subscriptions_may_forward_to_topics_and_queues_in_any_order(
                     )
                 ],
             ),
-            "forward_to of the subscription 't/Subscriptions/s' is 'nowhere'",
+            "the subscription 't/Subscriptions/s': forward_to is 'nowhere'",
         ),
         (
             NamespaceSettings(queues=[QueueDescription("a")], topics=[TopicSettings(TopicDescription("there"))]),
-            "'there' is a topic in the configuration, and a queue exists by that name",
+            "the topic 'there': a queue of this name exists already",
         ),
     ],
     ids=["queue", "subscription", "kind"],

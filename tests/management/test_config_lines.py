@@ -149,7 +149,16 @@ def test_every_value_of_any_json_is_found_with_or_without_line_breaks(value: Any
             "[[queues]]\nname = 'a'\nlock = 1",
             "line 3: queues[0]: lock is not a property of a queue; those are",
         ),
-        ("a.toml", "[[queues]]\n\nsize = 1", "line 3: queues[0]: size is not a property"),
+        (
+            "a.toml",
+            "[[queues]]\nname = 'a'\nlock_duration_ms = 0",
+            "line 3: queues[0]: lock_duration_ms is 0; it must be between 1000 and 300000",
+        ),
+        (
+            "a.toml",
+            "[[queues]]\nname = 'a'\nlock_duration = '10m'",
+            "line 3: queues[0]: lock_duration is 10m; it must be between 1s and 5m",
+        ),
         ("a.toml", "[[queues]]\n", "line 1: queues[0]: name is missing"),
         ("a.toml", "\nport = \n\n", "line 2"),
         ("a.toml", "[[namespace]]\nname = 'a'\n[[namespace]]\n", "line 3: namespace[1].name must be a text"),
@@ -176,7 +185,7 @@ def test_every_value_of_any_json_is_found_with_or_without_line_breaks(value: Any
         (
             "a.json",
             '{"UserConfig": {"Namespaces": [\n{"Queues": [{"Name": "a", "Properties": {\n"LockDuration": "PT1H"}}]}]}}',
-            "line 3: UserConfig.Namespaces[0].Queues[0]: lock_duration_ms is 3600000; it must be from",
+            "line 3: UserConfig.Namespaces[0].Queues[0]: LockDuration is PT1H; it must be between PT1S",
         ),
         (
             "a.json",

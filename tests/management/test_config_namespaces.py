@@ -12,12 +12,12 @@ from tandem.config import (
     Configuration,
     KeySettings,
     NamespaceSettings,
+    apply_entities,
     authorization_changes,
-    create_missing,
-    find_changes,
+    plan_entities,
     read_configuration,
-    update_changed,
 )
+from tandem.engine.description import QueueDescription
 from tandem.engine.namespace import Namespace
 from tandem.errors import ConfigurationError
 from tandem.ids import Nonces
@@ -58,8 +58,7 @@ def empty_namespace() -> Namespace:
 
 
 def reload(namespace: Namespace, settings: NamespaceSettings) -> list[str]:
-    changes = find_changes(namespace, settings)
-    return create_missing(namespace, settings) + update_changed(namespace, changes)
+    return apply_entities(namespace, plan_entities(namespace, settings, updates=True))
 
 
 # --- namespaces -----------------------------------------------------------------------------------------------------
@@ -103,7 +102,7 @@ def test_settings_that_the_file_does_not_have_stay_as_they_are(tmp_path: Path) -
         "created the queue A"
     ]
     queue = namespace.get("a")
-    queue.description.lock_duration_ms = 7_000
+    namespace.update_queue(queue, QueueDescription("A", max_delivery_count=3, lock_duration_ms=7_000))
     settings = read(tmp_path, "[[queues]]\nname = 'a'\nmax_delivery_count = 5").default
     assert reload(namespace, settings) == ["updated the queue A: max_delivery_count"]
     assert (queue.description.max_delivery_count, queue.description.lock_duration_ms) == (5, 7_000)
@@ -163,9 +162,9 @@ def test_keys_of_entities_are_settings_like_others(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text, reason",
     [
-        ("[[queues]]\nname = 'a'\nrequires_session = true", "requires_session of the queue 'a' is False and cannot"),
-        ("[[queues]]\nname = 'a'\nforward_to = 'x'", "forward_to of the queue 'a' is 'x', which neither exists"),
-        ("[[topics]]\nname = 'a'", "'a' is a topic in the configuration, and a queue exists"),
+        ("[[queues]]\nname = 'a'\nrequires_session = true", "the queue 'a': requires_session is false and cannot"),
+        ("[[queues]]\nname = 'a'\nforward_to = 'x'", "the queue 'a': forward_to is 'x', which neither exists"),
+        ("[[topics]]\nname = 'a'", "the topic 'a': a queue of this name exists already"),
     ],
 )
 def test_what_cannot_be_changed_is_refused_before_anything_is(tmp_path: Path, text: str, reason: str) -> None:

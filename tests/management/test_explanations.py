@@ -89,7 +89,7 @@ async def test_one_subscription_can_be_asked_for(api: Api) -> None:
 
 async def test_the_answer_comes_in_pages_of_whole_subscriptions(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(await explained(api, {}, "?skip=1&top=1")) == ["none"]
-    monkeypatch.setattr("tandem.management.explanations.MAX_EXPLAINED_RULES", 1)
+    monkeypatch.setattr("tandem.management.json_api.explanations.MAX_EXPLAINED_RULES", 1)
     seen: list[list[str]] = []
     skip: int | None = 0
     while skip is not None:

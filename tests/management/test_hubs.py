@@ -12,7 +12,7 @@ import pytest
 
 from tandem.engine.hubs.description import EventHubDescription
 from tandem.engine.hubs.partition_key import partition_of
-from tandem.management.operations import entity_shapes, hub_shapes
+from tandem.management.json_api import entity_shapes, hub_shapes
 from tandem.management.sizes import parse_size_bytes
 from tests.management.http_api import Http, serving
 from tests.management.json_api import Answer, Api

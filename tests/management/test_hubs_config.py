@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tandem.config import Configuration, create_missing, find_changes, read_configuration, update_changed
+from tandem.config import Configuration, NamespaceSettings, apply_entities, plan_entities, read_configuration
 from tandem.engine.description import QueueDescription
 from tandem.engine.hubs.description import EventHubDescription
 from tandem.engine.namespace import Namespace
@@ -36,6 +36,10 @@ def namespace() -> Namespace:
     return Namespace("n", Nonces(lambda: bytes(4_096)), 1_000_000)
 
 
+def create_missing(namespace: Namespace, settings: NamespaceSettings) -> list[str]:
+    return apply_entities(namespace, plan_entities(namespace, settings, updates=False))
+
+
 def read(tmp_path: Path, content: str | object) -> Configuration:
     is_toml = isinstance(content, str)
     path = tmp_path / ("a.toml" if is_toml else "Config.json")
@@ -44,8 +48,7 @@ def read(tmp_path: Path, content: str | object) -> Configuration:
 
 
 def reload(namespace: Namespace, configuration: Configuration) -> list[str]:
-    changes = find_changes(namespace, configuration.default)
-    return create_missing(namespace, configuration.default) + update_changed(namespace, changes)
+    return apply_entities(namespace, plan_entities(namespace, configuration.default, updates=True))
 
 
 def fields(hubs: list[EventHubDescription]) -> list[dict[str, object]]:
@@ -56,7 +59,7 @@ def fields(hubs: list[EventHubDescription]) -> list[dict[str, object]]:
 def test_hubs_are_read_from_toml_and_made(tmp_path: Path, namespace: Namespace) -> None:
     text = "[[hubs]]\nname = 'logs'\npartition_count = 4\nretention_ms = 60_000\nconsumer_groups = ['mine']\n"
     configuration = read(tmp_path, text)
-    expected = EventHubDescription("logs", 4, 60_000, consumer_groups=["mine"])
+    expected = EventHubDescription("logs", partition_count=4, retention_ms=60_000, consumer_groups=["mine"])
     assert fields(configuration.default.hubs) == [expected.to_fields()]
     assert create_missing(namespace, configuration.default) == ["created the hub logs"]
     assert namespace.hubs.get("logs").description.to_fields() == expected.to_fields()
@@ -73,7 +76,7 @@ def test_each_namespace_of_a_file_has_hubs_of_its_own(tmp_path: Path) -> None:
 def test_the_file_of_the_emulator_is_read_as_it_is(tmp_path: Path) -> None:
     configuration = read(tmp_path, EMULATOR)
     assert configuration.default.name == "emulatorNs1"
-    expected = EventHubDescription("eh1", 2, consumer_groups=["cg1"])
+    expected = EventHubDescription("eh1", partition_count=2, consumer_groups=["cg1"])
     assert fields(configuration.default.hubs) == [expected.to_fields()]
 
 
@@ -112,7 +115,7 @@ def test_a_count_may_be_a_number_or_a_text_and_groups_may_be_missing(tmp_path: P
         ("[[hubs]]\nname = 'a'\n[[queues]]\nname = 'A'", "the queue, topic or hub"),
         (entity(PartitionCount="two"), "line 9: UserConfig.NamespaceConfig[0].Entities[0].PartitionCount is 'two'"),
         (entity(PartitionCount=True), "PartitionCount is True"),
-        (entity(PartitionCount=2_000), "partition_count is 2000"),
+        (entity(PartitionCount=2_000), "PartitionCount is 2000"),
         (entity(Colour=1), "Entities[0].Colour is not a setting"),
         (entity(ConsumerGroups=[{}]), "ConsumerGroups[0].Name must be a text"),
         ({"UserConfig": {"NamespaceConfig": [{"Type": "ServiceBus", "Name": "n"}]}}, "Type is 'ServiceBus'"),
@@ -127,7 +130,7 @@ def test_a_mistake_is_named_with_its_place(tmp_path: Path, content: object, reas
 
 
 def test_a_reload_changes_what_the_file_says_and_deletes_no_group(tmp_path: Path, namespace: Namespace) -> None:
-    namespace.hubs.create(EventHubDescription("Logs", 2, consumer_groups=["theirs"]))
+    namespace.hubs.create(EventHubDescription("Logs", partition_count=2, consumer_groups=["theirs"]))
     text = "[[hubs]]\nname = 'logs'\nretention_ms = 60_000\nconsumer_groups = ['mine']"
     assert reload(namespace, read(tmp_path, text)) == ["updated the hub Logs: consumer_groups, retention_ms"]
     description = namespace.hubs.get("logs").description
@@ -137,13 +140,13 @@ def test_a_reload_changes_what_the_file_says_and_deletes_no_group(tmp_path: Path
 
 
 def test_what_a_hub_cannot_become_is_said_before_anything_is_done(tmp_path: Path, namespace: Namespace) -> None:
-    namespace.hubs.create(EventHubDescription("logs", 2))
+    namespace.hubs.create(EventHubDescription("logs", partition_count=2))
     namespace.create_queue(QueueDescription("orders"))
-    with pytest.raises(ConfigurationError, match="partition_count of the hub 'logs' is 2 and cannot be changed to 3"):
+    with pytest.raises(ConfigurationError, match="the hub 'logs': partition_count is 2 and cannot be changed to 3"):
         reload(namespace, read(tmp_path, "[[queues]]\nname = 'new'\n[[hubs]]\nname = 'logs'\npartition_count = 3"))
-    with pytest.raises(ConfigurationError, match="'orders' is a hub in the configuration, and a queue exists"):
+    with pytest.raises(ConfigurationError, match="the hub 'orders': a queue of this name exists already"):
         reload(namespace, read(tmp_path, "[[queues]]\nname = 'new'\n[[hubs]]\nname = 'orders'"))
-    with pytest.raises(ConfigurationError, match="'logs' is a topic in the configuration, and a hub exists"):
+    with pytest.raises(ConfigurationError, match="the topic 'logs': an event hub of this name exists already"):
         reload(namespace, read(tmp_path, "[[queues]]\nname = 'new'\n[[topics]]\nname = 'logs'"))
     assert namespace.find("new") is None
 

@@ -14,8 +14,8 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from tandem.management.operations import hub_shapes
-from tandem.management.operations.hub_events import ARROW_STREAM
+from tandem.management.json_api import hub_shapes
+from tandem.management.json_api.hub_events import ARROW_STREAM
 from tests.management.http_api import Http, Reply, serving
 from tests.markers import mission
 from tests.patience import PATIENCE_S
@@ -227,7 +227,7 @@ async def test_a_stream_that_breaks_does_not_look_whole(http: Http, monkeypatch:
 async def test_too_many_bulk_reads_are_told_to_wait(
     http: Http, endless: Endless, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tandem.management.operations.hub_events.MAX_BULK_READS", 1)
+    monkeypatch.setattr("tandem.management.json_api.hub_events.MAX_BULK_READS", 1)
     async with aiohttp.ClientSession() as session:
         response = await session.get(f"{http.base}{EVENTS}", headers={"Authorization": http.api.token()})
         refused = await http.api.ask("GET", EVENTS)

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from tandem.auth import AuthorizationRule, KeyRing, Resource, Right, make_token, verify
+from tandem.connection_string import ROOT_RULE_NAME
 from tandem.errors import ConfigurationError
-from tandem.server.keys import ROOT_RULE_NAME, find_damaged_keys, load_or_make_keys, protect_keys
+from tandem.server.keys import find_damaged_keys, load_or_make_keys, protect_keys
 from tandem.store.quarantine import read_reports
 
 

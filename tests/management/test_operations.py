@@ -13,7 +13,7 @@ import pytest
 from tandem.amqp.message import Properties, encode_message
 from tandem.amqp.types import Symbol, Timestamp, ULong
 from tandem.auth import AuthorizationRule, Right
-from tandem.management.operations import PREFIX, jobs
+from tandem.management.json_api import PREFIX, jobs
 from tests.management.json_api import Api, running
 from tests.management.test_operations_helpers import (
     LATER_MS,

@@ -14,8 +14,8 @@ from aiohttp import hdrs
 from tandem.engine.description import QueueDescription
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic_description import TopicDescription
-from tandem.management.operations import PREFIX, entity_shapes
-from tandem.management.operations.routes import all_operations
+from tandem.management.json_api import PREFIX, entity_shapes
+from tandem.management.json_api.routes import all_operations
 from tests.management.json_api import Api, running
 from tests.management.test_operations_helpers import fill, payload, send
 

@@ -11,7 +11,7 @@ from tandem.auth import AuthorizationRule, Right
 from tandem.engine.effects import HandedOut, Notice
 from tandem.engine.lock_table import Lock
 from tandem.engine.namespace import Namespace
-from tandem.management.operations import PREFIX
+from tandem.management.json_api import PREFIX
 from tests.management.json_api import Answer, Api
 
 LATER_MS: Final = 4_000_000_000_000

@@ -11,9 +11,9 @@ from urllib.parse import quote
 import pytest
 from yarl import URL
 
-from tandem.management.operations import PREFIX
-from tandem.management.operations.described import Operation
-from tandem.management.operations.routes import all_operations
+from tandem.management.json_api import PREFIX
+from tandem.management.json_api.described import Operation
+from tandem.management.json_api.routes import all_operations
 from tests.management.json_api import Api, running
 from tests.management.test_operations_helpers import fill
 

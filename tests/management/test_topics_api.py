@@ -373,13 +373,17 @@ async def test_the_rule_of_a_subscription_manages_its_rules_and_no_other_subscri
     [
         ("orders", {"lock_duration_ms": 5_000}, "lock_duration_ms is not a property of a topic"),
         ("orders", {"subscription_count": 0}, "subscription_count is not a property of a topic"),
-        ("orders", {"status": "ReceiveDisabled"}, "it can be Active, Disabled or SendDisabled"),
-        ("orders", {"max_size_in_megabytes": 0}, "max_size_in_megabytes is 0; it must be from 1"),
+        ("orders", {"status": "ReceiveDisabled"}, "of a topic it must be one of Active, Disabled, SendDisabled"),
+        ("orders", {"max_size_in_megabytes": 0}, "max_size_in_megabytes is 0; it must be between 1"),
         ("orders/subscriptions/billing", {"max_size_in_megabytes": 1}, "max_size_in_megabytes is not a property"),
-        ("orders/subscriptions/billing", {"status": "SendDisabled"}, "it can be Active, Disabled or ReceiveDisabled"),
+        (
+            "orders/subscriptions/billing",
+            {"status": "SendDisabled"},
+            "must be one of Active, Disabled, ReceiveDisabled",
+        ),
         ("orders/subscriptions/billing", {"forward_to": "nowhere"}, "forward_to is 'nowhere', which does not exist"),
         ("orders/subscriptions/billing", {"topic_name": "other"}, "topic_name is 'other' in the body"),
-        ("orders/subscriptions/billing", {"max_delivery_count": 0}, "max_delivery_count is 0; it must be from 1"),
+        ("orders/subscriptions/billing", {"max_delivery_count": 0}, "max_delivery_count is 0; it must be between 1"),
     ],
 )
 async def test_a_setting_that_cannot_be_is_refused_by_its_name(

@@ -37,6 +37,7 @@ from tandem.testing.chaos import ChaosProxy
 from tests.markers import mission
 from tests.pairing.hurry import heal, inject
 from tests.patience import PATIENCE_S, until, wait_until
+from tools import generate_blocking
 
 # The SDK leaves sockets behind when a connection fails; that is not ours to judge.
 
@@ -444,6 +445,10 @@ def test_the_syphon_runs_beside_a_program_without_asyncio(primary: Broker, secon
         assert runner.moved_count == 1
 
 
+def test_the_client_without_asyncio_is_what_its_source_says() -> None:
+    assert generate_blocking.TARGET.read_text(encoding="utf-8") == generate_blocking.generated()
+
+
 class SlowThread(threading.Thread):
     """A thread that takes its time to start, as on a busy machine."""
 
@@ -456,7 +461,7 @@ def test_a_send_that_waits_when_its_client_is_closed_is_told_which_client_that_w
     primary: Broker, secondary: Broker, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events: list[PairingEvent] = []
-    monkeypatch.setattr("tandem.pairing.azure.blocking.threading.Thread", SlowThread)
+    monkeypatch.setattr("tandem.pairing.azure.background.threading.Thread", SlowThread)
     options = PairedServiceBusOptions(1, timedelta(hours=1), primary_namespace=f"ended-{queue}", listener=events.append)
     client = PairedServiceBusClient(primary.connection_string, secondary.connection_string, options)
     inject(primary, "refuse-sends", queue, error="internal-error")

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from tandem.client import NamespaceIdentity, QueueDescription
-from tandem.client.service_address import ServiceAddress
+from tandem.connection_string import ServiceAddress
 from tandem.pairing.marks import BacklogMark
 from tandem.pairing.ownership import (
     BacklogOwner,

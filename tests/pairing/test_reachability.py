@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from tandem.client.waiting import Waiting
+from tandem.client.wire.waiting import Waiting
 from tandem.pairing.reachability import Reachability
 from tests.markers import mission
 from tests.pairing.hurry import SetTime

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tandem.client import MessagingFactory, sync
+from tandem.connection_string import ConnectionString
 from tandem.management.client import ManagementClient
-from tandem.management.connection_string import ConnectionString
 from tandem.pairing import Syphon
 from tandem.pairing.backlog import backlog_queue_path
 from tandem.testing import Bus

@@ -19,7 +19,7 @@ from tandem.client import (
     QueueClient,
     QuotaExceededError,
 )
-from tandem.client.receiver import MessageReceiver
+from tandem.client.messaging.receiver import MessageReceiver
 from tandem.pairing import Syphon
 from tandem.pairing.backlog import backlog_queue_path
 from tandem.pairing.closing import PARTNER_GRACE_S

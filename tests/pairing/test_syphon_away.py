@@ -14,7 +14,7 @@ import pytest
 import pytest_asyncio
 
 from tandem.client import BrokeredMessage, MessagingFactory, MessagingFactorySettings, QueueClient, Waiting
-from tandem.client.receiver import MessageReceiver
+from tandem.client.messaging.receiver import MessageReceiver
 from tandem.drill.metered import Metered, read_metered
 from tandem.pairing import Syphon
 from tandem.pairing.backlog import backlog_queue_path

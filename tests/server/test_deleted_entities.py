@@ -28,7 +28,7 @@ PEEK: Final = encode_message(
 
 async def make(broker: Broker, name: str) -> None:
     if name == "hub":
-        await broker.perform(lambda namespace: namespace.hubs.create(EventHubDescription("hub", 1)))
+        await broker.perform(lambda namespace: namespace.hubs.create(EventHubDescription("hub", partition_count=1)))
     else:
         await make_queue(broker, name)
 

@@ -90,7 +90,8 @@ class Kind:
 
     async def make_entity(self, broker: Broker) -> str:
         name = f"entity-{uuid.uuid4().hex[:12]}"
-        hub, queue = EventHubDescription(name, 1), QueueDescription(name, requires_session=self.requires_session)
+        hub = EventHubDescription(name, partition_count=1)
+        queue = QueueDescription(name, requires_session=self.requires_session)
         await broker.perform(
             lambda namespace: namespace.hubs.create(hub) if self.is_hub else namespace.create_queue(queue)
         )

@@ -23,9 +23,9 @@ from tandem.amqp import (
 )
 from tandem.amqp.message import encode_message
 from tandem.auth import Right
+from tandem.connection_string import ConnectionString
 from tandem.driver import Client
 from tandem.errors import ArgumentError, ProtocolError, QuotaExceeded, RemoteError, UsageError
-from tandem.management.connection_string import ConnectionString
 from tandem.server.faults import Fault, FaultKind, FaultSettings
 from tandem.server.faults.fault import MAX_DELAY_MS
 from tandem.testing import Bus
@@ -332,7 +332,10 @@ async def test_a_restarted_entity_sends_everybody_away_and_forgets_locks(bus: Bu
     "settings, text",
     [
         (FaultSettings(FaultKind.STALL), "delay_ms is missing"),
-        (FaultSettings(FaultKind.STALL, delay_ms=MAX_DELAY_MS + 1), "delay_ms is 900001; it must be from 1 to 900,000"),
+        (
+            FaultSettings(FaultKind.STALL, delay_ms=MAX_DELAY_MS + 1),
+            "delay_ms is 900001; it must be between 1 and 900000",
+        ),
         (FaultSettings(FaultKind.REFUSE_SENDS, delay_ms=5), "has no use for it"),
         (
             FaultSettings(FaultKind.THROTTLE, error=QuotaExceeded, rate_per_second=5),

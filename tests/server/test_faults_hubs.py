@@ -11,10 +11,10 @@ import pytest
 from tandem.amqp import ACCEPTED, Message
 from tandem.amqp.message import encode_message
 from tandem.auth import make_token
+from tandem.connection_string import ConnectionString
 from tandem.driver import Client
 from tandem.driver.client import Receiver
 from tandem.errors import ArgumentError, RemoteError
-from tandem.management.connection_string import ConnectionString
 from tandem.server.faults import FaultKind, FaultSettings
 from tandem.testing import Bus
 from tests.markers import mission

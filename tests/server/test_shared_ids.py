@@ -41,7 +41,7 @@ async def send_under_one_id(client: Client, *senders: Sender, payload: bytes = M
 
 async def make_entities(broker: Broker) -> None:
     await make_queue(broker, "queue")
-    await broker.perform(lambda namespace: namespace.hubs.create(EventHubDescription("hub", 1)))
+    await broker.perform(lambda namespace: namespace.hubs.create(EventHubDescription("hub", partition_count=1)))
 
 
 async def attach(client: Client, target: str) -> Sender:

@@ -97,7 +97,7 @@ class Hubs:
             status = list(EntityStatus)[int(random() * 4)]
         return EventHubDescription(
             name,
-            partition_count,
+            partition_count=partition_count,
             retention_ms=_RETENTIONS_MS[int(random() * len(_RETENTIONS_MS))],
             status=status,
             consumer_groups=["audit"] if random() < 0.7 else [],

@@ -12,7 +12,7 @@ RETENTION_MS = 60_000
 
 def test_retention_that_waited_for_a_commit_counts_the_events_of_that_commit_once() -> None:
     world = World(1)
-    description = EventHubDescription("hub", 1, retention_ms=RETENTION_MS)
+    description = EventHubDescription("hub", partition_count=1, retention_ms=RETENTION_MS)
     world.turn([lambda one: one.hubs.books.put(one.namespace.hubs.create(description).number, description, 0)])
     world.rest()
     hub = world.namespace.hubs.get("hub")

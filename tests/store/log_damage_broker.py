@@ -25,9 +25,12 @@ import pyarrow as pa
 from tandem.amqp import Message, Settings
 from tandem.amqp.terminus import Source
 from tandem.client.sync import EventData, EventHubClient
+from tandem.connection_string import ConnectionString
 from tandem.driver import Client, run
+from tandem.management.http_client import HttpClient
 from tandem.store.check import check
 from tandem.testing import Broker
+from tandem.wire_names import JSON_API
 from tests.crash.driver_workers import HOST, KEY, RULE, sequence_number_of
 from tests.crash.hub_run import SmallSegmentBroker
 from tests.patience import wait_until
@@ -134,19 +137,14 @@ async def _read(port: int, last: int) -> dict[int, bytes]:
 
 
 def _read_bulk(broker: Broker) -> dict[int, bytes]:
+    client = HttpClient(ConnectionString.parse(broker.connection_string), timeout_s=60)
     for _ in range(50):
-        connection = http.client.HTTPConnection(HOST, broker.http_port, timeout=60)
         try:
-            path = f"/$api/v1/hubs/{HUB}/partitions/0/events?from=0"
-            connection.request("GET", path, headers={"Authorization": broker._token()})
-            answer = connection.getresponse()
-            assert answer.status == http.HTTPStatus.OK, answer.read()
-            table = pa.ipc.open_stream(io.BytesIO(answer.read())).read_all()
+            with client.open("GET", f"{JSON_API}/hubs/{HUB}/partitions/0/events?from=0") as answer:
+                table = pa.ipc.open_stream(io.BytesIO(answer.read())).read_all()
         except (http.client.HTTPException, OSError, pa.ArrowInvalid):
             # Broken off: the next one knows what is missing.
             continue
-        finally:
-            connection.close()
         bodies = table.column("body").to_pylist()
         return dict(zip(table.column("sequenceNumber").to_pylist(), bodies, strict=True))
     raise AssertionError("a bulk read is broken off again and again")

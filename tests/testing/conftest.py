@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from tandem.amqp import Settings
+from tandem.connection_string import ConnectionString
 from tandem.driver import Client
-from tandem.management.connection_string import ConnectionString
 from tandem.testing import Bus
 
 

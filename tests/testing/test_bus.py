@@ -208,3 +208,14 @@ def test_the_official_administration_client_is_let_in(bus: Bus) -> None:
         admin.create_queue("q")
         bus.send("q", "x")
         assert admin.get_queue_runtime_properties("q").active_message_count == 1
+
+
+def test_settings_may_have_times_written_for_people(bus: Bus) -> None:
+    bus.create_queue("q", lock_duration="30s", default_message_time_to_live="1m")
+    bus.create_topic("t", auto_delete_on_idle="1h")
+    bus.create_subscription("t", "s", lock_duration="5m")
+    with pytest.raises(ArgumentError, match="lock_duration and lock_duration_ms are the same setting"):
+        bus.create_queue("r", lock_duration="30s", lock_duration_ms=30_000)
+    bus.send("q", b"short-lived")
+    bus.clock.advance(seconds=61)
+    assert bus.messages("q") == []

@@ -11,10 +11,10 @@ import pytest
 from tandem.amqp import ACCEPTED, Message, Rejected
 from tandem.amqp.terminus import Source
 from tandem.amqp.types import Symbol
+from tandem.connection_string import ConnectionString
 from tandem.driver import Client
 from tandem.errors import RemoteError
 from tandem.management.client import ManagementClient
-from tandem.management.connection_string import ConnectionString
 from tandem.testing import Bus
 from tests.testing.conftest import connect
 

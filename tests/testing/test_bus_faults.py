@@ -10,9 +10,9 @@ import pytest
 from tandem.amqp import ACCEPTED, DeliveryState, Message, Rejected
 from tandem.amqp.message import Properties, encode_message
 from tandem.auth import make_token
+from tandem.connection_string import ConnectionString
 from tandem.driver import Client
 from tandem.errors import ProtocolError, QuotaExceeded, RemoteError
-from tandem.management.connection_string import ConnectionString
 from tandem.testing import Bus
 from tests.markers import mission
 from tests.patience import PATIENCE_S

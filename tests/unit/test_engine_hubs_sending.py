@@ -325,7 +325,7 @@ def test_events_that_were_under_way_when_their_hub_was_deleted_go_with_it() -> N
     old = desk.hub()
     old.send(event("a"), 0)
     desk.namespace.hubs.delete(old)
-    new = desk.namespace.hubs.create(EventHubDescription("telemetry", 1))
+    new = desk.namespace.hubs.create(EventHubDescription("telemetry", partition_count=1))
     new.send(event("b"), 0)
     desk.flush()
     assert desk.read(new.partitions[0]) == ["b"]

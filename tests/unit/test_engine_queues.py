@@ -603,7 +603,7 @@ def test_an_idle_queue_is_deleted_with_messages_that_expire_in_that_moment() -> 
     ],
 )
 def test_a_description_names_the_field_that_is_out_of_its_range(field: str, value: int) -> None:
-    with pytest.raises(ArgumentOutOfRange, match=f"{field} is {value}; it must be from"):
+    with pytest.raises(ArgumentOutOfRange, match=f"{field} is {value}; it must be "):
         QueueDescription.from_fields({"name": "orders", field: value})
 
 
@@ -615,6 +615,9 @@ def test_a_description_is_the_same_after_it_was_stored() -> None:
         ({"name": "orders", "max_delivery_count": True}, "max_delivery_count must be a whole number"),
         ({"name": "orders", "status": "Open"}, "it must be one of Active"),
         ({}, "name is missing"),
+        ({"size": 1}, "size is not a property"),
+        ({"name": "orders", "self": 1}, "self is not a property"),
+        ({"name": "orders", "settings": {}}, "settings is not a property"),
         ({"name": "orders", "enable_express": 1}, "enable_express must be true or false"),
     )
     for fields, message in refused:

@@ -6,6 +6,7 @@ import pytest
 
 from tandem.amqp.message import Message, Properties, encode_message
 from tandem.engine.effects import NoticeKind
+from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic_description import TopicDescription
 from tandem.errors import (
     ArgumentError,
@@ -512,6 +513,14 @@ def test_what_cannot_be_changed_is_not() -> None:
         desk.update(topic, requires_duplicate_detection=True)
     with pytest.raises(ArgumentError, match="forward_to"):
         TopicDescription.from_fields({"name": "news", "forward_to": "orders"})
+
+
+@pytest.mark.parametrize(
+    "field", ["self", "settings", "subscription_name", "authorization_rules", "forward_to_scheme_"]
+)
+def test_a_field_that_is_a_word_of_the_program_is_refused_like_any_other(field: str) -> None:
+    with pytest.raises(ArgumentError, match=f"{field} is not a property of a subscription"):
+        SubscriptionDescription.from_fields({"topic_name": "news", "name": "one", field: []})
 
 
 # --- deleting -------------------------------------------------------------------------------------------------------

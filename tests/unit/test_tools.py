@@ -30,7 +30,14 @@ def tree(tmp_path: Path) -> Path:
     """A source tree of one core module, with a compiled form that nothing vouches for."""
     package = tmp_path / "src" / "tandem" / "amqp"
     package.mkdir(parents=True)
-    for name in ("../__init__.py", "../errors.py", "../limits.py", "__init__.py"):
+    for name in (
+        "../__init__.py",
+        "../entity_settings.py",
+        "../errors.py",
+        "../limits.py",
+        "../wire_names.py",
+        "__init__.py",
+    ):
         (package / name).touch()
     (package / "decode.py").write_text("def width(code: int) -> int:\n    return code & 0x0F\n")
     (package / f"decode{EXTENSION_SUFFIX}").touch()

@@ -12,13 +12,12 @@ from typing import Final
 from tandem.amqp.message import BodyKind, Message, Properties, encode_message, text_of
 from tandem.errors import DecodeError, UsageError
 from tandem.limits import MAX_MESSAGES_PER_BATCH
+from tandem.wire_names import PARTITION_KEY
 
 __all__ = ["BATCH_FORMAT", "locate_batch", "make_batch", "partition_key", "split_batch"]
 
 # The message-format of a transfer that carries a batch: vendor 0x800137, version 0.
 BATCH_FORMAT: Final = 0x8001_3700
-
-_PARTITION_KEY: Final = "x-opt-partition-key"
 
 
 def split_batch(envelope: Message | bytes) -> list[bytes]:
@@ -43,12 +42,12 @@ def locate_batch(envelope: Message | bytes) -> list[Message]:
 
 def partition_key(envelope: Message) -> str | None:
     """Return the key that the whole batch is routed by, None if its sender set none."""
-    key = (envelope.message_annotations or {}).get(_PARTITION_KEY)
+    key = (envelope.message_annotations or {}).get(PARTITION_KEY)
     if key is None:
         return None
     text = text_of(key)
     if text is None:
-        raise DecodeError(f"message-annotations.{_PARTITION_KEY} must be a string, got {key!r:.80}")
+        raise DecodeError(f"message-annotations.{PARTITION_KEY} must be a string, got {key!r:.80}")
     return text
 
 

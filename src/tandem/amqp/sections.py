@@ -45,6 +45,7 @@ __all__ = [
     "data_section",
     "data_start",
     "locate",
+    "symbol_key",
 ]
 
 HEADER: Final = 0x70
@@ -126,6 +127,11 @@ _BARE: Final = (PROPERTIES, APPLICATION_PROPERTIES, DATA, AMQP_SEQUENCE, AMQP_VA
 DECIMAL128: Final = b"\x94"
 
 _NOTHING_DROPPED: Final[frozenset[bytes]] = frozenset()
+
+
+def symbol_key(name: str, constructor: bytes) -> bytes:
+    """A symbol of less than 256 characters, and the constructor of the value that follows it."""
+    return bytes((0xA3, len(name))) + name.encode() + constructor
 
 
 class Entries:

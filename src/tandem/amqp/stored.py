@@ -16,6 +16,7 @@ import struct
 from collections.abc import Mapping
 from typing import Final
 
+from tandem import wire_names
 from tandem.amqp.decode import decode
 from tandem.amqp.message import Header, Message, with_application_properties, with_lifetime
 from tandem.amqp.sections import (
@@ -25,48 +26,39 @@ from tandem.amqp.sections import (
     NO_ENTRIES,
     Entries,
     locate,
+    symbol_key,
 )
 from tandem.errors import EncodeError
 
 __all__ = ["BROKER_ANNOTATIONS", "Stored", "prepare", "prepare_with_ttl"]
 
-_ENQUEUED_TIME: Final = b"x-opt-enqueued-time"
-_SEQUENCE_NUMBER: Final = b"x-opt-sequence-number"
-_LOCKED_UNTIL: Final = b"x-opt-locked-until"
-_LOCK_TOKEN: Final = b"x-opt-lock-token"
-
 # What only the broker may say. A message that was received from a broker and is sent on by its receiver still carries
 # these; they were true of the other copy.
 BROKER_ANNOTATIONS: Final = frozenset(
-    {
-        _ENQUEUED_TIME,
-        _SEQUENCE_NUMBER,
-        _LOCKED_UNTIL,
-        _LOCK_TOKEN,
-        b"x-opt-enqueue-sequence-number",
-        b"x-opt-message-state",
-        b"x-opt-deadletter-source",
-        b"x-opt-partition-id",
-        b"x-opt-offset",
-        b"x-opt-sequence-number-epoch",
-        b"x-opt-publisher",
-    }
+    name.encode()
+    for name in (
+        wire_names.ENQUEUED_TIME,
+        wire_names.SEQUENCE_NUMBER,
+        wire_names.LOCKED_UNTIL,
+        wire_names.LOCK_TOKEN,
+        wire_names.ENQUEUE_SEQUENCE_NUMBER,
+        wire_names.MESSAGE_STATE,
+        wire_names.DEAD_LETTER_SOURCE,
+        wire_names.PARTITION_ID,
+        wire_names.OFFSET,
+        wire_names.SEQUENCE_NUMBER_EPOCH,
+        wire_names.PUBLISHER,
+    )
 )
 
 _TIMESTAMP: Final = b"\x83"
 _LONG: Final = b"\x81"
 _UUID: Final = b"\x98"
 
-
-def _key(text: bytes, constructor: bytes) -> bytes:
-    """A symbol of less than 256 characters, and the constructor of the value that follows it."""
-    return bytes((0xA3, len(text))) + text + constructor
-
-
-_ENQUEUED_TIME_KEY: Final = _key(_ENQUEUED_TIME, _TIMESTAMP)
-_SEQUENCE_NUMBER_KEY: Final = _key(_SEQUENCE_NUMBER, _LONG)
-_LOCKED_UNTIL_KEY: Final = _key(_LOCKED_UNTIL, _TIMESTAMP)
-_LOCK_TOKEN_KEY: Final = _key(_LOCK_TOKEN, _UUID)
+_ENQUEUED_TIME_KEY: Final = symbol_key(wire_names.ENQUEUED_TIME, _TIMESTAMP)
+_SEQUENCE_NUMBER_KEY: Final = symbol_key(wire_names.SEQUENCE_NUMBER, _LONG)
+_LOCKED_UNTIL_KEY: Final = symbol_key(wire_names.LOCKED_UNTIL, _TIMESTAMP)
+_LOCK_TOKEN_KEY: Final = symbol_key(wire_names.LOCK_TOKEN, _UUID)
 
 # The delivery annotations when the sender had none: only the 16 bytes of the token are missing.
 _LOCK_TOKEN_SECTION: Final = bytes((0x00, 0x53, 0x71, 0xC1, 1 + len(_LOCK_TOKEN_KEY) + 16, 2)) + _LOCK_TOKEN_KEY

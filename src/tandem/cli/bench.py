@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 import tandem
-from tandem.bench import amqp
+from tandem.bench.amqp import relay as amqp
 from tandem.errors import ConfigurationError
 
 app = typer.Typer(
@@ -94,8 +94,8 @@ def bench_queue(
 ) -> None:
     """Durable queues next to RabbitMQ's: rates, latency, memory against backlog, connections, entities."""
     # Here and not above: `tandem serve` starts with this module, and has no use for the half of a second it takes.
-    from tandem.bench.report import picture, tables
-    from tandem.bench.suite import Choice, measure_queues
+    from tandem.bench.entities.report import picture, tables
+    from tandem.bench.entities.suite import Choice, measure_queues
 
     console = Console(stderr=json_file == Path("-"))
     choice = Choice.of(
@@ -124,7 +124,7 @@ def bench_topic(
     plot: Path = typer.Option(Path("build/bench/topic.svg"), help="Where to save the plot."),
 ) -> None:
     """Publishing against the number of subscriptions: correlation filters, SQL filters, all of them matching."""
-    from tandem.bench.topic import SERIES, measure_topics, topic_picture, topic_tables
+    from tandem.bench.entities.topic import SERIES, measure_topics, topic_picture, topic_tables
 
     try:
         counts = [int(count) for count in subscriptions.split(",")]
@@ -153,12 +153,13 @@ def bench_hub(
     plot: Path = typer.Option(Path("build/bench/hub.svg"), help="Where to save the plot."),
 ) -> None:
     """Event hubs next to the disk: events taken and read, reads in bulk, memory against what is stored."""
-    from tandem.bench.hub_kafka import hub_peers
-    from tandem.bench.hub_report import hub_picture, hub_tables
-    from tandem.bench.hub_suite import HubChoice, measure_hubs
+    from tandem.bench.hub.report import hub_picture, hub_tables
+    from tandem.bench.hub.suite import HubChoice, measure_hubs
+    from tandem.bench.measuring.peers import peer_module
 
     console = Console(stderr=json_file == Path("-"))
-    choice = HubChoice.of(megabytes=megabytes, rounds=rounds, only=only, peers=hub_peers(kafka, redpanda), is_full=full)
+    peers = peer_module("kafka").hub_peers(kafka, redpanda) if kafka or redpanda else ()
+    choice = HubChoice.of(megabytes=megabytes, rounds=rounds, only=only, peers=peers, is_full=full)
     if "ingest" in choice.parts and not choice.peers:
         console.print("Neither --kafka nor --redpanda is given, so there are no ratios to them.")
     with _progress(console) as progress:
@@ -178,11 +179,18 @@ def bench_client(
     plot: Path = typer.Option(Path("build/bench/client.svg"), help="Where to save the plot."),
 ) -> None:
     """tandem.client next to azure-servicebus, against the same broker."""
-    from tandem.bench.client import client_picture, client_steps, client_tables, has_official_sdk, measure_clients
+    from tandem.bench.client.comparison import (
+        client_picture,
+        client_steps,
+        client_tables,
+        has_official_sdk,
+        measure_clients,
+    )
+    from tandem.bench.measuring.peers import FROM_A_CLONE
 
     console = Console(stderr=json_file == Path("-"))
     if not has_official_sdk():
-        console.print("azure-servicebus is not installed here, so there are no ratios: pip install azure-servicebus")
+        console.print(f"There are no ratios to azure-servicebus: pip install azure-servicebus, and {FROM_A_CLONE}.")
     with _progress(console) as progress:
         task = progress.add_task("starting", total=client_steps(rounds))
         figures = measure_clients(
@@ -204,9 +212,9 @@ def bench_spark(
     plot: Path = typer.Option(Path("build/bench/spark.svg"), help="Where to save the plot."),
 ) -> None:
     """Event hubs into Spark, next to Spark's own sources and to a loop on the official SDK."""
-    from tandem.bench import machine
-    from tandem.bench.spark import SparkChoice, measure_spark
-    from tandem.bench.spark_report import SparkFigures, spark_picture, spark_tables
+    from tandem.bench.measuring import machine
+    from tandem.bench.spark.comparison import SparkChoice, measure_spark
+    from tandem.bench.spark.report import SparkFigures, spark_picture, spark_tables
     from tandem.spark.spark_session import chosen_java
 
     console = Console(stderr=json_file == Path("-"))

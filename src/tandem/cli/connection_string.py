@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
+from tandem.connection_string import DEFAULT_HOST, DEFAULT_PORT, ROOT_RULE_NAME, ConnectionString
 from tandem.errors import ConfigurationError
 from tandem.hosts import LOCAL_DOMAIN, MAX_PORT, dialled_host
-from tandem.management.connection_string import DEFAULT_HOST, DEFAULT_PORT, ConnectionString
-from tandem.server.keys import DEFAULT_DATA_DIR, KEYS_NAME, ROOT_RULE_NAME, load_or_make_keys
+from tandem.server.keys import DEFAULT_DATA_DIR, KEYS_NAME, load_or_make_keys
 
 __all__ = ["connection_string", "root_connection_string"]
 

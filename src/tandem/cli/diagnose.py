@@ -11,7 +11,8 @@ from tandem.cli.entities import advised, broker_of
 from tandem.cli.failure import CommandFailed
 from tandem.cli.options import AsJson, Connection
 from tandem.cli.output import neutral, print_json, print_table
-from tandem.management.client import BrokerUnreachable, ManagementClient
+from tandem.management.client import ManagementClient
+from tandem.management.http_client import BrokerUnreachable
 from tandem.server.health.diagnosis import newest_diagnosis
 from tandem.server.keys import DEFAULT_DATA_DIR
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import enum
-import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,20 +10,22 @@ from typing import Any, Final
 
 import typer
 
+from tandem.arguments import JSON_WORDS, Words
 from tandem.cli.failure import CommandFailed
 from tandem.cli.output import neutral, neutral_lines, print_json, print_table
-from tandem.durations import duration_text, parse_duration_ms
+from tandem.cli.setting_options import OPTION_WORDS
+from tandem.connection_string import ROOT_RULE_NAME, ConnectionString
+from tandem.durations import duration_text
 from tandem.errors import RemoteError
-from tandem.management.client import BrokerUnreachable, Collection, EntityFields, ManagementClient
-from tandem.management.connection_string import ConnectionString
-from tandem.server.keys import DEFAULT_DATA_DIR, KEYS_NAME, ROOT_RULE_NAME, load_or_make_keys
+from tandem.management.client import Collection, EntityFields, ManagementClient
+from tandem.management.http_client import BrokerUnreachable
+from tandem.server.keys import DEFAULT_DATA_DIR, KEYS_NAME, load_or_make_keys
 
 __all__ = [
     "MANAGING_HELP",
     "Managed",
     "advised",
     "broker_of",
-    "given_fields",
     "management",
     "moment_text",
     "print_done",
@@ -60,8 +60,8 @@ _LIST_ADVICE: Final = {
 }
 _START_ADVICE: Final = "Start one with `tandem serve --dev`, or point to another with --connection-string."
 
-# What the service adds to its errors for its own support.
-_TRACKING: Final = re.compile(r" *TrackingId:\S+, SystemTracker:.*, Timestamp:\S+$")
+# What the service adds to its errors for its own support begins with this.
+_TRACKING: Final = " TrackingId:"
 
 # What sentences call an entity.
 _TITLES: Final = {
@@ -72,23 +72,14 @@ _TITLES: Final = {
     "hub": "hub {}",
 }
 
-# Options whose values are times; the JSON API has them in milliseconds.
-_DURATIONS: Final = (
-    "lock_duration",
-    "default_message_time_to_live",
-    "duplicate_detection_history_time_window",
-    "auto_delete_on_idle",
-    "retention",
-)
-
 
 # --- the broker -----------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
-def management(connection_string: str | None, noun: str) -> Iterator[ManagementClient]:
-    """The broker's entities. What goes wrong becomes a message that also says what to do next."""
-    with advised(noun):
+def management(connection_string: str | None, noun: str, words: Words = JSON_WORDS) -> Iterator[ManagementClient]:
+    """The broker's entities. An error becomes a message in these words that also says what to do next."""
+    with advised(noun, words):
         yield ManagementClient(broker_of(connection_string))
 
 
@@ -104,7 +95,7 @@ def broker_of(connection_string: str | None, data_dir: Path = DEFAULT_DATA_DIR) 
 
 
 @contextlib.contextmanager
-def advised(noun: str, *, leaves_unreachable: bool = False) -> Iterator[None]:
+def advised(noun: str, words: Words = JSON_WORDS, *, leaves_unreachable: bool = False) -> Iterator[None]:
     """Add to an error what to do next. `leaves_unreachable` leaves a broker that does not answer to the caller."""
     try:
         yield
@@ -115,22 +106,12 @@ def advised(noun: str, *, leaves_unreachable: bool = False) -> Iterator[None]:
     except RemoteError as error:
         change = "rotate" if noun == "key" else "update"
         advice = _ADVICE.get(error.condition, "").format(noun=noun, list=_LIST_ADVICE[noun], change=change)
-        reason = _TRACKING.sub("", error.description)
+        if error.argument is None:
+            reason = error.description.partition(_TRACKING)[0].rstrip()
+        else:
+            reason = words.sentence(error.argument)
         # Some have several lines: a caret shows where an expression goes wrong.
         raise CommandFailed(neutral_lines(" ".join([reason, advice]).strip())) from error
-
-
-def given_fields(**options: object) -> EntityFields:
-    """What was given on the command line, by the names of the JSON API."""
-    fields: EntityFields = {}
-    for option, value in options.items():
-        if value is None:
-            continue
-        if option in _DURATIONS:
-            fields[f"{option}_ms"] = parse_duration_ms(str(value), f"--{option.replace('_', '-')}")
-        else:
-            fields[option] = value.value if isinstance(value, enum.Enum) else value
-    return fields
 
 
 class Managed:
@@ -142,13 +123,13 @@ class Managed:
         self.title = _TITLES[noun].format(*place)
 
     def create(self, fields: EntityFields, connection_string: str | None) -> EntityFields:
-        with management(connection_string, self.noun) as client:
+        with management(connection_string, self.noun, OPTION_WORDS) as client:
             return self._collection(client).create(self.name, fields)
 
     def update(self, fields: EntityFields, example: str, connection_string: str | None) -> EntityFields:
         if not fields:
             raise CommandFailed(f"nothing to change about {self.name!r}: name a setting, such as {example}")
-        with management(connection_string, self.noun) as client:
+        with management(connection_string, self.noun, OPTION_WORDS) as client:
             return self._collection(client).update(self.name, fields)
 
     def show(self, connection_string: str | None) -> EntityFields:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import enum
-import re
 from typing import Annotated, Any, Final
 
 import typer
 
+from tandem.arguments import Words
 from tandem.cli.entities import MANAGING_HELP, management
 from tandem.cli.failure import CommandFailed
 from tandem.cli.options import AsJson, Connection
@@ -50,6 +50,7 @@ _OPTIONS: Final = {
     "include_authentication": "--include-authentication",
     "perform": "--perform",
 }
+_OPTION_WORDS: Final = Words(lambda field: _OPTIONS.get(field, field), duration_text)
 
 
 def _default_errors() -> str:
@@ -128,20 +129,13 @@ def inject_fault(
     given = {name: value for name, value in fields.items() if value is not None}
     given |= {"probability": probability, "seed": seed, "perform": perform}
     given |= {"include_authentication": include_authentication}
-    fault = _inject(connection_string, given)
+    with management(connection_string, "entity", _OPTION_WORDS) as client:
+        fault = client.inject_fault(given)
     if as_json:
         print_json(fault)
     else:
         error_text = "" if fault["error"] is None else f" with {fault['error']}"
         typer.echo(f"fault {fault['id']}: {_covered(fault)}: {fault['kind']}{error_text}, {_until(fault)}")
-
-
-def _inject(connection_string: str | None, given: dict[str, Any]) -> dict[str, Any]:
-    try:
-        with management(connection_string, "entity") as client:
-            return client.inject_fault(given)
-    except CommandFailed as failure:
-        raise CommandFailed(_in_options(str(failure))) from failure
 
 
 @app.command("list")
@@ -188,11 +182,6 @@ def clear_faults(
         print_json({"faults": cleared})
     else:
         typer.echo(f"cleared {len(cleared)} fault{'' if len(cleared) == 1 else 's'}")
-
-
-def _in_options(text: str) -> str:
-    """Rewrite an error of the JSON API in the words of the command line."""
-    return re.sub(r"\b(?:" + "|".join(_OPTIONS) + r")\b(?= (?:is|must)\b)", lambda found: _OPTIONS[found[0]], text)
 
 
 def _duration_ms(option: str, text: str | None) -> int | None:

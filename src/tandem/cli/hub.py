@@ -9,7 +9,6 @@ import typer
 from tandem.cli.entities import (
     MANAGING_HELP,
     Managed,
-    given_fields,
     management,
     moment_text,
     print_done,
@@ -17,10 +16,11 @@ from tandem.cli.entities import (
     print_properties,
 )
 from tandem.cli.failure import CommandFailed
-from tandem.cli.options import AsJson, Connection, Status, UserMetadata
+from tandem.cli.options import AsJson, Connection
 from tandem.cli.output import neutral, print_json, print_table
+from tandem.cli.setting_options import OPTION_WORDS, with_settings
+from tandem.entity_settings import HUB
 from tandem.management.client import EntityFields
-from tandem.management.sizes import parse_size_bytes
 
 __all__ = ["HubName", "app"]
 
@@ -35,13 +35,6 @@ app = typer.Typer(
 )
 
 HubName = Annotated[str, typer.Argument(metavar="HUB", help="The name of the event hub; it may hold slashes.")]
-Retention = Annotated[str | None, typer.Option(metavar="TIME", help="How long events are kept.")]
-RetentionBytes = Annotated[
-    str | None,
-    typer.Option(metavar="SIZE", help="How much of each partition is kept: 500M, 10G, 1T, or none for no bound."),
-]
-MaxEventSize = Annotated[int | None, typer.Option("--max-event-size-in-kilobytes", help="Larger events are refused.")]
-
 # Of a list: heading and field.
 _COUNTS: Final = {"partitions": "partition_count", "events": "event_count", "bytes": "size_in_bytes"}
 
@@ -53,24 +46,13 @@ _BAR_CHARACTERS: Final = 10
 
 
 @app.command("create")
+@with_settings(HUB)
 def create_hub(
-    name: HubName,
-    partitions: Annotated[int | None, typer.Option(metavar="N", help="How many there are, for good.")] = None,
-    retention: Retention = None,
-    retention_bytes: RetentionBytes = None,
-    consumer_groups: Annotated[
-        list[str] | None,
-        typer.Option("--consumer-group", metavar="GROUP", help="Beside $Default, many times if need be."),
-    ] = None,
-    max_event_size_in_kilobytes: MaxEventSize = None,
-    status: Status = None,
-    user_metadata: UserMetadata = None,
-    connection_string: Connection = None,
-    as_json: AsJson = False,
+    name: HubName, fields: EntityFields, connection_string: Connection = None, as_json: AsJson = False
 ) -> None:
     """Create an event hub.
 
-    What is not set is as in the cloud service: 16 partitions, and events of up to 1,024 KB that are kept for 7d.
+    The defaults are those of the cloud service.
 
     \b
     Examples:
@@ -78,34 +60,27 @@ def create_hub(
       tandem hub create telemetry --partitions 4 --retention 7d --retention-bytes 10G
       tandem hub create clicks --consumer-group dashboards --consumer-group billing
     """
-    fields = given_fields(
-        partition_count=partitions,
-        retention=retention,
-        consumer_groups=consumer_groups,
-        max_event_size_in_kilobytes=max_event_size_in_kilobytes,
-        status=status,
-        user_metadata=user_metadata,
-    )
     hub = Managed("hub", name)
-    created = hub.create({**fields, **_size_fields(retention_bytes)}, connection_string)
-    print_done(f"created the {hub.title}", created, as_json)
+    print_done(f"created the {hub.title}", hub.create(fields, connection_string), as_json)
 
 
 @app.command("update")
+@with_settings(HUB, is_update=True)
 def update_hub(
     name: HubName,
-    retention: Retention = None,
-    retention_bytes: RetentionBytes = None,
+    fields: EntityFields,
     added: Annotated[
-        list[str] | None, typer.Option("--add-consumer-group", metavar="GROUP", help="One more, many times if need be.")
+        list[str] | None,
+        typer.Option("--add-consumer-group", metavar="NAME", help="Create this consumer group; repeatable."),
     ] = None,
     removed: Annotated[
         list[str] | None,
-        typer.Option("--delete-consumer-group", metavar="GROUP", help="One less; its readers are disconnected."),
+        typer.Option(
+            "--delete-consumer-group",
+            metavar="NAME",
+            help="Delete this consumer group and disconnect its readers; repeatable.",
+        ),
     ] = None,
-    max_event_size_in_kilobytes: MaxEventSize = None,
-    status: Status = None,
-    user_metadata: UserMetadata = None,
     connection_string: Connection = None,
     as_json: AsJson = False,
 ) -> None:
@@ -118,17 +93,10 @@ def update_hub(
       tandem hub update telemetry --status SendDisabled
       tandem hub update '$operations' --retention 1d
     """
-    fields = given_fields(
-        retention=retention,
-        max_event_size_in_kilobytes=max_event_size_in_kilobytes,
-        status=status,
-        user_metadata=user_metadata,
-    )
-    fields.update(_size_fields(retention_bytes))
     hub = Managed("hub", name)
     if not fields and not added and not removed:
         raise CommandFailed(f"nothing to change about {name!r}: name a setting, such as --retention 30d")
-    with management(connection_string, "hub") as client:
+    with management(connection_string, "hub", OPTION_WORDS) as client:
         for group in added or []:
             client.hub(name).create_consumer_group(group)
         for group in removed or []:
@@ -173,12 +141,6 @@ def show_hub(name: HubName, connection_string: Connection = None, as_json: AsJso
 def delete_hub(name: HubName, connection_string: Connection = None, as_json: AsJson = False) -> None:
     """Delete an event hub and every event in it."""
     Managed("hub", name).delete(connection_string, as_json)
-
-
-def _size_fields(retention_bytes: str | None) -> EntityFields:
-    if retention_bytes is None:
-        return {}
-    return {"retention_bytes": parse_size_bytes(retention_bytes, "--retention-bytes")}
 
 
 def _print_partitions(partitions: list[EntityFields], retention_bytes: int | None) -> None:

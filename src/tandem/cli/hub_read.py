@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from tandem import wire_names
 from tandem.cli.entities import management
 from tandem.cli.failure import CommandFailed
 from tandem.cli.hub import HubName
@@ -22,7 +23,7 @@ from tandem.durations import parse_duration_ms
 from tandem.errors import ArgumentError, TandemError
 
 if TYPE_CHECKING:
-    from tandem.driver import Client, Receiver
+    from tandem.client import EventHubClient, EventHubConsumer
 
 __all__ = ["app", "read_events"]
 
@@ -40,8 +41,10 @@ _DEFAULT_EVENTS: Final = 100
 # Seconds. How long to wait for an event that the broker said it has.
 _MAX_WAIT_S: Final = 10.0
 
+# Seconds. One wait of --follow, which begins again until Ctrl-C.
+_FOLLOWING_WAIT_S: Final = 3_600.0
+
 _ALL: Final = "all"
-_SELECTOR: Final = "apache.org:selector-filter:string"
 
 
 @app.command("read")
@@ -110,15 +113,15 @@ class _Position:
         self.sequence_number: int | None = None
         self.at_ms: int | None = None
         if text == "start":
-            self.selector = "amqp.annotation.x-opt-offset > '-1'"
+            self.selector = f"{wire_names.SELECTED_ANNOTATION}{wire_names.OFFSET} > '-1'"
         elif text == "end":
-            self.selector = "amqp.annotation.x-opt-offset > '@latest'"
+            self.selector = f"{wire_names.SELECTED_ANNOTATION}{wire_names.OFFSET} > '@latest'"
         elif text.isascii() and text.isdigit() and len(text) <= 18:
             self.sequence_number = int(text)
-            self.selector = f"amqp.annotation.x-opt-sequence-number >= '{text}'"
+            self.selector = f"{wire_names.SELECTED_ANNOTATION}{wire_names.SEQUENCE_NUMBER} >= '{text}'"
         else:
             self.at_ms = _moment_ms(text)
-            self.selector = f"amqp.annotation.x-opt-enqueued-time >= '{self.at_ms}'"
+            self.selector = f"{wire_names.SELECTED_ANNOTATION}{wire_names.ENQUEUED_TIME} >= '{self.at_ms}'"
         self._is_end = text == "end"
 
     def first_of(self, partition: dict[str, Any]) -> int:
@@ -179,11 +182,11 @@ class _Reading:
                 raise CommandFailed(f"--partition is {partition!r:.40}; {self._hub} has 0 to {known - 1}, or all")
 
     def run(self, connection_string: str | None, follows: bool) -> None:
-        from tandem.cli.link import connected
+        from tandem.cli.link import connected_hub
         from tandem.driver import run
 
         async def work() -> None:
-            async with connected(connection_string, "hub") as client:
+            async with connected_hub(connection_string, self._hub) as client:
                 with contextlib.suppress(_Enough):
                     if follows:
                         await self._follow_all(client)
@@ -195,30 +198,25 @@ class _Reading:
 
     # --- from the broker ------------------------------------------------------------------------------------
 
-    async def _attach(self, client: Client, partition: dict[str, Any], credit: int) -> Receiver:
-        from tandem.amqp import Source
-        from tandem.amqp.types import Described, Symbol
+    def _consumer(self, client: EventHubClient, partition: dict[str, Any]) -> EventHubConsumer:
+        from tandem.client import EventPosition
 
-        selector = Described(Symbol(_SELECTOR), self._position.selector_of(partition))
-        address = f"{self._hub}/ConsumerGroups/{self._group}/Partitions/{partition['partition']}"
-        return await client.receiver(Source(address, filter={Symbol(_SELECTOR): selector}), credit=credit)
+        position = EventPosition(self._position.selector_of(partition))
+        return client.create_consumer(self._group, partition["partition"], position, prefetch_count=_BATCH)
 
-    async def _read(self, client: Client, partition: dict[str, Any]) -> None:
+    async def _read(self, client: EventHubClient, partition: dict[str, Any]) -> None:
         """What is there, up to what was there at the beginning."""
         end, behind = partition["next_sequence_number"], self._position.first_of(partition)
         if behind >= end:
             return
-        receiver = await self._attach(client, partition, credit=_BATCH)
+        consumer = self._consumer(client, partition)
         # Retention may take the last of them before they are sent, and then none comes to say so.
-        with contextlib.suppress(TimeoutError):
-            while behind < end:
-                async with asyncio.timeout(_MAX_WAIT_S):
-                    events = await _arrived(receiver, partition)
-                behind = events[-1]["sequence_number"] + 1
-                self._show([one for one in events if one["sequence_number"] < end])
-        await receiver.close()
+        while behind < end and (events := await _arrived(consumer, _MAX_WAIT_S)):
+            behind = events[-1]["sequence_number"] + 1
+            self._show([one for one in events if one["sequence_number"] < end])
+        await consumer.close()
 
-    async def _follow_all(self, client: Client) -> None:
+    async def _follow_all(self, client: EventHubClient) -> None:
         tasks = [asyncio.create_task(self._follow(client, partition)) for partition in self._partitions]
         try:
             # None of them ends but by an error, which is that of all.
@@ -227,11 +225,11 @@ class _Reading:
             for task in tasks:
                 task.cancel()
 
-    async def _follow(self, client: Client, partition: dict[str, Any]) -> None:
-        receiver = await self._attach(client, partition, credit=_BATCH)
+    async def _follow(self, client: EventHubClient, partition: dict[str, Any]) -> None:
+        consumer = self._consumer(client, partition)
         first = self._position.sequence_number or 0
         while True:
-            events = await _arrived(receiver, partition)
+            events = await _arrived(consumer, _FOLLOWING_WAIT_S)
             self._show([one for one in events if one["sequence_number"] >= first])
 
     # --- what is printed ------------------------------------------------------------------------------------
@@ -250,12 +248,9 @@ class _Reading:
             raise _Enough
 
 
-async def _arrived(receiver: Receiver, partition: dict[str, Any]) -> list[MessageFields]:
-    """What has come, and at least one event, as long as it takes."""
+async def _arrived(consumer: EventHubConsumer, wait_s: float) -> list[MessageFields]:
+    """Return the events that have come when the first one has; none if no event came in this time."""
     from tandem.amqp import Message
 
-    events: list[MessageFields] = []
-    while receiver.waiting_count or not events:
-        delivery = await receiver.receive()
-        events.append(event_fields(Message(delivery.payload), partition["partition"]))
-    return events
+    payloads = await consumer.receive_payloads(_BATCH, wait_s)
+    return [event_fields(Message(payload), consumer.partition_id) for payload in payloads]

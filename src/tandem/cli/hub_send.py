@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import AsyncIterator
 from typing import Annotated
 
 import typer
@@ -10,7 +12,7 @@ from tandem.cli.entities import print_done
 from tandem.cli.failure import CommandFailed
 from tandem.cli.hub import HubName, app
 from tandem.cli.options import AsJson, BodyFile, Connection, MessageProperties, read_body
-from tandem.cli.send import send_all, user_properties
+from tandem.cli.send import SendOne, send_all, user_properties
 
 __all__ = ["app", "send_events"]
 
@@ -40,18 +42,24 @@ def send_events(
       tandem hub send telemetry --file reading.json --content-type application/json --property floor:int=2
       tandem hub send telemetry tick --partition 0 --count 1000
     """
-    from tandem.amqp.message import Properties, encode_message
+    from tandem.client import EventData
 
     if key is not None and partition is not None:
         raise CommandFailed("one of --key and --partition at a time: a key chooses the partition")
-    event = encode_message(
-        message_annotations=None if key is None else {"x-opt-partition-key": key},
-        properties=None if content_type is None else Properties(content_type=content_type),
-        application_properties=user_properties(properties or []) or None,
-        data=read_body(body, file, "a body"),
+    event = EventData(
+        read_body(body, file, "a body"), properties=user_properties(properties or []), content_type=content_type
     )
+
+    @contextlib.asynccontextmanager
+    async def opened() -> AsyncIterator[SendOne]:
+        from tandem.cli.link import connected_hub
+
+        async with connected_hub(connection_string, hub) as client:
+            producer = client.create_producer()
+            yield lambda: producer.send(event, partition_id=partition, partition_key=key)
+
     address = hub if partition is None else f"{hub}/Partitions/{partition}"
-    send_all(address, lambda: event, count, connection_string, as_json, "hub")
+    send_all(address, opened(), count, as_json)
     several = f"{count:,} events" if count > 1 else "1 event"
     sent = {"hub": hub, "partition": partition, "partition_key": key, "count": count}
     print_done(f"sent {several} to {address}", sent, as_json)

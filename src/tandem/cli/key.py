@@ -12,8 +12,8 @@ from tandem.cli.entities import MANAGING_HELP, broker_of, management, print_done
 from tandem.cli.failure import CommandFailed
 from tandem.cli.options import AsJson, Connection
 from tandem.cli.output import neutral, print_json, print_table
+from tandem.connection_string import ConnectionString
 from tandem.management.client import EntityFields
-from tandem.management.connection_string import ConnectionString
 
 __all__ = ["app"]
 
@@ -171,8 +171,9 @@ def _chosen(connection_string: str | None, namespace: str | None) -> str:
 
 def _print_rule(sentence: str, rule: EntityFields, key: str, connection_string: str, as_json: bool) -> None:
     broker = ConnectionString.parse(connection_string)
-    line = str(dataclasses.replace(broker, rule_name=rule["name"], key=rule[key]))
-    line += f"EntityPath={rule['entity']};" if rule["entity"] else ""
+    line = str(
+        dataclasses.replace(broker, rule_name=rule["name"], key=rule[key], signature="", entity_path=rule["entity"])
+    )
     if as_json:
         print_json({**rule, "connection_string": line})
     else:

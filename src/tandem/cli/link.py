@@ -1,62 +1,63 @@
-"""The broker over AMQP: a connection with the key of a connection string, and what a link's errors mean."""
+"""The broker over AMQP, by the client library: what a command chooses for it, and what its errors mean."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import ssl
-import uuid
-from collections.abc import AsyncIterator
-from typing import Final
+from collections.abc import AsyncIterator, Iterator
 
-from tandem.amqp import Settings
 from tandem.cli.entities import advised, broker_of
-from tandem.connection_pairs import bracketed
-from tandem.driver import Client
-from tandem.errors import RemoteError, UnauthorizedAccess
-from tandem.hosts import dialled_host
-from tandem.management.client import BrokerUnreachable, failure_text
-from tandem.management.connection_string import DEFAULT_PORT
+from tandem.client import (
+    EventHubClient,
+    MessagingEntityNotFoundError,
+    MessagingError,
+    MessagingFactory,
+    MessagingFactorySettings,
+    NoRetry,
+)
+from tandem.client.wire.token_provider import token_provider_of
+from tandem.connection_string import ConnectionString, ServiceAddress
+from tandem.errors import InvalidToken, RemoteError
+from tandem.management.http_client import BrokerUnreachable, failure_text
 
-__all__ = ["connected"]
-
-# AMQP inside TLS, as the standard has it.
-_TLS_PORT: Final = 5671
-
-# Seconds. To connect, and to prove who we are.
-_CONNECT_TIMEOUT_S: Final = 30.0
+__all__ = ["connected", "connected_hub"]
 
 
 @contextlib.asynccontextmanager
-async def connected(connection_string: str | None, noun: str = "entity") -> AsyncIterator[Client]:
-    """In the clear for the connection string of an emulator, inside TLS for any other.
-
-    What goes wrong becomes a message that also says what to do next: `noun` is what it is about.
-    """
-    with advised(noun):
-        client = await _connect(connection_string)
-        # When an error is on its way, there is nobody to say goodbye to.
-        try:
-            yield client
-        finally:
-            await client.close()
-
-
-async def _connect(connection_string: str | None) -> Client:
+async def connected(connection_string: str | None, path: str) -> AsyncIterator[MessagingFactory]:
+    """Yield what sends to and receives from an entity. An error becomes a message that also says what to do next."""
     given = broker_of(connection_string)
-    settings = Settings(
-        f"tandem-{uuid.uuid4().hex}", hostname=given.host, user=given.rule_name, password=given.key, idle_timeout_ms=0
-    )
-    # The system's certificates, or those of SSL_CERT_FILE.
-    tls = None if given.is_emulator else ssl.create_default_context()
-    port = given.port or (DEFAULT_PORT if given.is_emulator else _TLS_PORT)
-    where = f"sb://{bracketed(given.host)}:{port}"
-    try:
-        async with asyncio.timeout(_CONNECT_TIMEOUT_S):
-            return await Client.connect(dialled_host(given.host), port, settings, tls)
-    except TimeoutError as error:
-        raise BrokerUnreachable(f"no broker answers at {where} within {_CONNECT_TIMEOUT_S:.0f} s") from error
-    except OSError as error:
-        raise BrokerUnreachable(f"no broker answers at {where}: {failure_text(error)}") from error
-    except UnauthorizedAccess as error:
-        raise RemoteError("com.microsoft:auth-failed", f"the broker at {where} refused the rule or its key.") from error
+    with _explained(given, "entity", path):
+        async with MessagingFactory(given.address, token_provider_of(given), _settings()) as factory:
+            yield factory
+
+
+@contextlib.asynccontextmanager
+async def connected_hub(connection_string: str | None, hub: str) -> AsyncIterator[EventHubClient]:
+    """As `connected`, for an event hub."""
+    given = broker_of(connection_string)
+    with _explained(given, "hub", hub):
+        async with EventHubClient(given.address, token_provider_of(given), hub, _settings()) as client:
+            yield client
+
+
+def _settings() -> MessagingFactorySettings:
+    """A command fails at once: somebody waits for it, and can run it again."""
+    return MessagingFactorySettings(retry_policy=NoRetry())
+
+
+@contextlib.contextmanager
+def _explained(given: ConnectionString, noun: str, path: str) -> Iterator[None]:
+    where = ServiceAddress(given.host, given.address.amqp_port, is_tls=True)
+    with advised(noun):
+        try:
+            yield
+        except MessagingError as error:
+            if isinstance(error.__cause__, OSError):
+                raise BrokerUnreachable(f"no broker answers at {where}: {failure_text(error.__cause__)}") from error
+            if isinstance(error, MessagingEntityNotFoundError) and given.address.audience(path) in error.description:
+                # Asked for a token, the service names its audience instead of the entity, and a page of its own.
+                raise RemoteError(error.condition, f"The messaging entity '{path}' could not be found.") from error
+            if error.condition == InvalidToken.condition:
+                reason = f"the broker at {where} refused the rule, its key or its signature."
+                raise RemoteError(error.condition, reason) from error
+            raise

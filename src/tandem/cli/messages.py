@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from tandem import wire_names
 from tandem.cli.entities import moment_text
 from tandem.cli.output import fits_terminal, neutral, print_records, print_table
 
@@ -51,7 +52,7 @@ _COLUMNS: Final = {
     "unreadable": "unreadable",
 }
 _DESCRIPTION: Final = "description"
-_OF_DEAD_LETTERS: Final = frozenset({"DeadLetterReason", "DeadLetterErrorDescription"})
+_OF_DEAD_LETTERS: Final = frozenset({wire_names.DEAD_LETTER_REASON, wire_names.DEAD_LETTER_ERROR_DESCRIPTION})
 _NUMBERS: Final = ("sequence", "deliveries")
 _UNBROKEN: Final = ("enqueued", "scheduled for")
 
@@ -69,9 +70,9 @@ def fields_of(message: Message) -> MessageFields:
     annotations = _read(lambda: message.message_annotations, complaints) or {}
     user = _read(lambda: message.application_properties, complaints) or {}
     body, encoding = _read(lambda: _body(message), complaints) or (b"", None)
-    enqueued_time_ms, ttl_ms = annotations.get("x-opt-enqueued-time"), header.ttl_ms
+    enqueued_time_ms, ttl_ms = annotations.get(wire_names.ENQUEUED_TIME), header.ttl_ms
     return {
-        "sequence_number": annotations.get("x-opt-sequence-number"),
+        "sequence_number": annotations.get(wire_names.SEQUENCE_NUMBER),
         "message_id": _identifier(properties.message_id),
         "label": properties.subject,
         "content_type": properties.content_type,
@@ -82,13 +83,13 @@ def fields_of(message: Message) -> MessageFields:
         "enqueued_time_ms": enqueued_time_ms,
         "expires_at_ms": enqueued_time_ms + ttl_ms if isinstance(enqueued_time_ms, int) and ttl_ms else None,
         "time_to_live_ms": ttl_ms,
-        "locked_until_ms": annotations.get("x-opt-locked-until"),
+        "locked_until_ms": annotations.get(wire_names.LOCKED_UNTIL),
         "delivery_count": header.delivery_count,
         "size_in_bytes": len(message.payload),
         "application_properties": {name: _plain(value) for name, value in user.items()},
-        "dead_letter_reason": _optional_text(user.get("DeadLetterReason")),
-        "dead_letter_error_description": _optional_text(user.get("DeadLetterErrorDescription")),
-        "dead_letter_source": annotations.get("x-opt-deadletter-source"),
+        "dead_letter_reason": _optional_text(user.get(wire_names.DEAD_LETTER_REASON)),
+        "dead_letter_error_description": _optional_text(user.get(wire_names.DEAD_LETTER_ERROR_DESCRIPTION)),
+        "dead_letter_source": annotations.get(wire_names.DEAD_LETTER_SOURCE),
         "body_size_in_bytes": len(body),
         **_body_fields(body, encoding),
         "unreadable": "; ".join(complaints) or None,
@@ -108,9 +109,9 @@ def event_fields(message: Message, partition: str) -> MessageFields:
     annotations = _read(lambda: message.message_annotations, []) or {}
     return {
         "partition": partition,
-        "offset": _optional_text(annotations.get("x-opt-offset")),
-        "partition_key": _optional_text(annotations.get("x-opt-partition-key")),
-        "publisher": _optional_text(annotations.get("x-opt-publisher")),
+        "offset": _optional_text(annotations.get(wire_names.OFFSET)),
+        "partition_key": _optional_text(annotations.get(wire_names.PARTITION_KEY)),
+        "publisher": _optional_text(annotations.get(wire_names.PUBLISHER)),
         **{name: fields[name] for name in _EVENT_FIELDS},
     }
 

@@ -82,7 +82,7 @@ def owner_of(primary: str, secondary: str, name: str | None) -> BacklogOwner:
 
 async def _owner(primary: str, secondary: str, name: str | None) -> BacklogOwner:
     from tandem.client import MessagingError, MessagingFactory, NamespaceManager
-    from tandem.client.service_address import ServiceAddress
+    from tandem.connection_string import ServiceAddress
     from tandem.pairing.backlog import list_backlog_queues
     from tandem.pairing.ownership import Reached, resolve_owner
     from tandem.pairing.reaching import reach
@@ -341,9 +341,9 @@ async def _status(secondary: str, owner: BacklogOwner) -> tuple[list[dict[str, A
 
 def find_stranded(secondary: str, name: str) -> dict[str, Any] | None:
     """The warning of the secondary about this backlog. A secondary that is not a Tandem broker reports none."""
+    from tandem.connection_string import ConnectionString
     from tandem.errors import TandemError
     from tandem.management.client import ManagementClient
-    from tandem.management.connection_string import ConnectionString
 
     try:
         health = ManagementClient(ConnectionString.parse(secondary)).request("GET", "/health")

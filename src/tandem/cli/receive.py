@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import enum
 import sys
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import typer
 
@@ -15,11 +14,11 @@ from tandem.cli.messages import body_bytes, fields_of, print_messages
 from tandem.cli.options import AsJson, Connection, EntityPath
 from tandem.cli.output import neutral_lines, print_json
 from tandem.durations import duration_text, parse_duration_ms
-from tandem.errors import RemoteError, TandemError
+from tandem.errors import TandemError
 
 if TYPE_CHECKING:
-    from tandem.amqp import DeliveryState, IncomingDelivery
-    from tandem.driver import Client, Receiver
+    from tandem.amqp import Message
+    from tandem.client import BrokeredMessage, MessageReceiver, MessagingFactory
 
 __all__ = ["SubQueueName", "receive"]
 
@@ -31,10 +30,8 @@ _ERROR: Final = 2
 # Messages. What is taken at once; each is locked while it is printed.
 _BATCH: Final = 100
 
-# Milliseconds. Added to what a link is attached within: the broker waits that long for a session, and then answers.
-_LONGEST_WAIT_MS: Final = 2**31
-
-_TIMEOUT: Final = "com.microsoft:timeout"
+# Seconds. Stands for ever: more than three weeks, in milliseconds as many as an attach can say.
+_LONGEST_WAIT_S: Final = 2.0**31 / 1_000
 
 
 class SubQueueName(enum.Enum):
@@ -107,18 +104,26 @@ def receive(
         if (reason is not None or description is not None) and not dead_letters:
             raise CommandFailed("--reason and --description are for --dead-letter")
         wait_ms = parse_duration_ms(wait, "--wait")
-        inlet = _Inlet(entity + _SUB_QUEUE_PATHS[sub_queue] if sub_queue else entity, deletes, wait_ms)
-        if session_id is not None or next_session:
-            inlet.choose_session(session_id)
-        settlement = _Settlement(deletes, abandons, dead_letters, reason, description)
+        path = entity + _SUB_QUEUE_PATHS[sub_queue] if sub_queue else entity
+        wait_s = _LONGEST_WAIT_S if wait_ms is None else min(wait_ms / 1_000, _LONGEST_WAIT_S)
+        is_session, fate = session_id is not None or next_session, _fate(deletes, abandons, dead_letters)
+        inlet = _Inlet(path, wait_s, is_session, session_id, fate, reason, description)
         printer = _BodyPrinter() if body_only else _JsonPrinter() if as_json else _TablePrinter()
-        count = _receive(inlet, settlement, printer, most, connection_string)
+        count = _receive(inlet, printer, most, connection_string)
     except TandemError as error:
         typer.echo(f"tandem: {error}", err=True)
         raise typer.Exit(_ERROR) from error
     if not count:
         typer.echo(f"no message came from {entity} within {duration_text(wait_ms)}", err=True)
     raise typer.Exit(_CAME if count else _NOTHING_CAME)
+
+
+def _fate(deletes: bool, abandons: bool, dead_letters: bool) -> _Fate:
+    if deletes:
+        return _Fate.DELETED
+    if abandons:
+        return _Fate.ABANDONED
+    return _Fate.DEAD_LETTERED if dead_letters else _Fate.COMPLETED
 
 
 def _require_at_most_one(options: dict[str, bool]) -> None:
@@ -130,117 +135,71 @@ def _require_at_most_one(options: dict[str, bool]) -> None:
 # --- from the broker ------------------------------------------------------------------------------------------------
 
 
-class _Inlet:
-    """Where messages come from, and how long to wait for the next."""
-
-    def __init__(self, address: str, deletes: bool, wait_ms: int | None) -> None:
-        self._address = address
-        self._deletes = deletes
-        self._wait_ms = wait_ms
-        self._filter: dict[object, object] | None = None
-
-    def choose_session(self, session_id: str | None) -> None:
-        """None for the next one that is free."""
-        from tandem.amqp.types import Symbol
-
-        self._filter = {Symbol("com.microsoft:session-filter"): session_id}
-
-    async def attach(self, client: Client) -> Receiver:
-        from tandem.amqp import Source
-        from tandem.amqp.types import Symbol, UInt
-
-        wait_ms = _LONGEST_WAIT_MS if self._wait_ms is None else self._wait_ms
-        source = Source(self._address, filter=self._filter)
-        properties: dict[object, object] = {Symbol(_TIMEOUT): UInt(min(wait_ms, _LONGEST_WAIT_MS))}
-        return await client.receiver(source, credit=0, is_settled=self._deletes, properties=properties)
-
-    async def batches(self, receiver: Receiver, most: int) -> AsyncIterator[list[IncomingDelivery]]:
-        """What comes, as it comes. No more is ever asked for than is wanted: what is sent to us is locked, or gone."""
-        came = 0
-        while not most or came < most:
-            batch = await self._batch(receiver, min(_BATCH, most - came) if most else _BATCH)
-            if not batch:
-                return
-            came += len(batch)
-            yield batch
-
-    async def _batch(self, receiver: Receiver, wanted: int) -> list[IncomingDelivery]:
-        receiver.grant(wanted)
-        batch: list[IncomingDelivery] = []
-        try:
-            async with asyncio.timeout(None if self._wait_ms is None else self._wait_ms / 1_000):
-                batch.append(await receiver.receive())
-        except TimeoutError:
-            # What is on its way now still counts; what has arrived meanwhile is not asked for again.
-            if receiver.waiting_count < wanted:
-                await receiver.drain(wanted - receiver.waiting_count)
-        while receiver.waiting_count and len(batch) < wanted:
-            batch.append(await receiver.receive())
-        return batch
-
-
-class _Settlement:
+class _Fate(enum.Enum):
     """What becomes of messages that were printed."""
 
-    def __init__(
-        self, deletes: bool, abandons: bool, dead_letters: bool, reason: str | None, description: str | None
-    ) -> None:
-        from tandem.amqp import ACCEPTED, AmqpError, Modified, Rejected
-
-        self._deletes = deletes
-        # Those that are given back come again: only when no more are wanted.
-        self._abandons = abandons
-        self._kept: list[IncomingDelivery] = []
-        self._state: DeliveryState = ACCEPTED
-        if abandons:
-            self._state = Modified(delivery_failed=True)
-        elif dead_letters:
-            texts = {"DeadLetterReason": reason, "DeadLetterErrorDescription": description}
-            info: dict[object, object] = {name: text for name, text in texts.items() if text is not None}
-            self._state = Rejected(AmqpError("com.microsoft:dead-letter", info=info))
-
-    async def settle(self, receiver: Receiver, batch: list[IncomingDelivery]) -> None:
-        if self._abandons:
-            self._kept += batch
-        elif not self._deletes:
-            await self._confirm(receiver, batch)
-
-    async def finish(self, receiver: Receiver) -> None:
-        await self._confirm(receiver, self._kept)
-
-    async def _confirm(self, receiver: Receiver, batch: list[IncomingDelivery]) -> None:
-        from tandem.amqp import Rejected
-
-        for outcome in await asyncio.gather(*[receiver.confirm(delivery, self._state) for delivery in batch]):
-            # To a message that we reject, the broker says yes in the same words, but without an error.
-            if isinstance(outcome, Rejected) and outcome.error is not None:
-                raise RemoteError(outcome.error.condition, outcome.error.description or outcome.error.condition)
+    COMPLETED = "completed"
+    DELETED = "deleted"
+    # Only when no more are wanted: those that are given back come again.
+    ABANDONED = "abandoned"
+    DEAD_LETTERED = "dead-lettered"
 
 
-def _receive(
-    inlet: _Inlet, settlement: _Settlement, printer: _Printer, most: int, connection_string: str | None
-) -> int:
-    """How many messages came."""
+class _Inlet(NamedTuple):
+    """Where messages come from, how long to wait for the next, and what becomes of them."""
+
+    path: str
+    wait_s: float
+    is_session: bool
+    # None for the next session that is free.
+    session_id: str | None
+    fate: _Fate
+    reason: str | None
+    description: str | None
+
+    async def open(self, factory: MessagingFactory) -> MessageReceiver | None:
+        """Return None if no session was free in time."""
+        from tandem.client import OperationTimeoutError, ReceiveMode
+
+        mode = ReceiveMode.RECEIVE_AND_DELETE if self.fate is _Fate.DELETED else ReceiveMode.PEEK_LOCK
+        if not self.is_session:
+            return factory.create_message_receiver(self.path, mode)
+        try:
+            return await factory.create_queue_client(self.path, mode).accept_session(self.session_id, self.wait_s)
+        except OperationTimeoutError:
+            return None
+
+    async def settle(self, messages: list[BrokeredMessage]) -> None:
+        if self.fate is _Fate.DEAD_LETTERED:
+            await asyncio.gather(*(message.dead_letter(self.reason, self.description) for message in messages))
+        elif self.fate is _Fate.ABANDONED:
+            await asyncio.gather(*(message.abandon() for message in messages))
+        elif self.fate is _Fate.COMPLETED:
+            await asyncio.gather(*(message.complete() for message in messages))
+
+
+def _receive(inlet: _Inlet, printer: _Printer, most: int, connection_string: str | None) -> int:
+    """Return how many messages came."""
     from tandem.cli.link import connected
     from tandem.driver import run
 
     async def work() -> int:
         count = 0
-        async with connected(connection_string) as client:
-            try:
-                receiver = await inlet.attach(client)
-            except RemoteError as error:
-                # No session was free.
-                if error.condition == _TIMEOUT:
-                    return 0
-                raise
-            async for batch in inlet.batches(receiver, most):
-                printer.show(batch)
-                await settlement.settle(receiver, batch)
+        kept: list[BrokeredMessage] = []
+        async with connected(connection_string, inlet.path) as factory:
+            receiver = await inlet.open(factory)
+            # No more is ever asked for than is wanted: what is sent to us is locked, or gone.
+            while receiver is not None and (not most or count < most):
+                batch = await receiver.receive_batch(min(_BATCH, most - count) if most else _BATCH, inlet.wait_s)
+                if not batch:
+                    break
                 count += len(batch)
-            printer.finish()
-            await settlement.finish(receiver)
-            await receiver.close()
+                printer.show([message.received for message in batch])
+                if inlet.fate is _Fate.ABANDONED:
+                    kept += batch
+                else:
+                    await inlet.settle(batch)
+            await inlet.settle(kept)
         return count
 
     return run(work())
@@ -252,31 +211,24 @@ def _receive(
 class _Printer:
     """Shows messages as they come."""
 
-    def show(self, batch: list[IncomingDelivery]) -> None:
+    def show(self, batch: list[Message]) -> None:
         raise NotImplementedError
-
-    def finish(self) -> None:
-        """No more will come."""
 
 
 class _JsonPrinter(_Printer):
     """One object to a line."""
 
-    def show(self, batch: list[IncomingDelivery]) -> None:
-        from tandem.amqp import Message
-
-        for delivery in batch:
-            print_json(fields_of(Message(delivery.payload)))
+    def show(self, batch: list[Message]) -> None:
+        for message in batch:
+            print_json(fields_of(message))
         sys.stdout.flush()
 
 
 class _TablePrinter(_Printer):
-    """A table for each batch, with headings of its own: they are completed when they have been shown."""
+    """A table for each batch, with headings of its own: messages are completed when they have been shown."""
 
-    def show(self, batch: list[IncomingDelivery]) -> None:
-        from tandem.amqp import Message
-
-        print_messages([fields_of(Message(delivery.payload)) for delivery in batch])
+    def show(self, batch: list[Message]) -> None:
+        print_messages([fields_of(message) for message in batch])
         sys.stdout.flush()
 
 
@@ -286,12 +238,10 @@ class _BodyPrinter(_Printer):
     def __init__(self) -> None:
         self._is_first = True
 
-    def show(self, batch: list[IncomingDelivery]) -> None:
-        from tandem.amqp import Message
-
+    def show(self, batch: list[Message]) -> None:
         is_terminal = sys.stdout.isatty()
-        for delivery in batch:
-            body = body_bytes(Message(delivery.payload))
+        for message in batch:
+            body = body_bytes(message)
             if is_terminal:
                 typer.echo(neutral_lines(body.decode(errors="backslashreplace")))
             else:

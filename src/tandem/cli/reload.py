@@ -12,11 +12,10 @@ from typing import Final
 from tandem.config import (
     Configuration,
     NamespaceSettings,
+    apply_entities,
     authorization_changes,
-    create_missing,
-    find_changes,
+    plan_entities,
     read_configuration,
-    update_changed,
 )
 from tandem.engine.tiers import Tier
 from tandem.errors import TandemError
@@ -30,22 +29,20 @@ _FIXED: Final = ("host", "port", "http_port", "listen", "tls", "credits_per_seco
 
 
 async def apply_configuration(broker: Broker, configuration: Configuration, *, updates: bool) -> list[str]:
-    """Make what is missing; with `updates`, also change what the file says otherwise. Says what was done.
+    """Create what is missing; with `updates`, also change what the file says otherwise. Return what was done, in words.
 
-    What cannot be is found first, in all namespaces: then nothing is done.
+    All namespaces are planned first: what is not possible is refused before anything is done.
     """
     served = [(_hosted(broker, one), one) for one in configuration.namespaces]
     known = [(hosted, one) for hosted, one in served if hosted is not None]
-    changes = [
-        await hosted.perform(partial(find_changes, settings=settings)) if updates else [] for hosted, settings in known
+    plans = [
+        await hosted.perform(partial(plan_entities, settings=settings, updates=updates)) for hosted, settings in known
     ]
     done: list[str] = []
-    for (hosted, settings), changed in zip(known, changes, strict=True):
+    for (hosted, settings), steps in zip(known, plans, strict=True):
         words = await _apply_tier(hosted, settings) if updates else []
-        if settings.queues or settings.topics or settings.hubs:
-            words += await hosted.perform(partial(create_missing, settings=settings))
-        if changed:
-            words += await hosted.perform(partial(update_changed, changes=changed))
+        if steps:
+            words += await hosted.perform(partial(apply_entities, steps=steps))
         words += _apply_keys(hosted, settings, updates)
         of_several = f" in the namespace {hosted.name}" if len(configuration.namespaces) > 1 else ""
         done += [f"{one}{of_several}" for one in words]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
-import uuid
-from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Final
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, Final
 
 import typer
 
@@ -16,13 +17,12 @@ from tandem.cli.failure import CommandFailed
 from tandem.cli.options import AsJson, BodyFile, Connection, EntityPath, MessageProperties, read_body
 from tandem.cli.output import Advance, progress
 from tandem.durations import parse_duration_ms
-from tandem.errors import ArgumentError, RemoteError
+from tandem.errors import ArgumentError
 
-if TYPE_CHECKING:
-    from tandem.amqp import DeliveryState
-    from tandem.amqp.message import Properties
+__all__ = ["SendOne", "send", "send_all", "user_properties"]
 
-__all__ = ["require_accepted", "send", "send_all", "user_properties"]
+# Sends one message, and returns when the broker has it.
+SendOne = Callable[[], Awaitable[None]]
 
 # Messages. What is under way before the broker has acknowledged it.
 _WINDOW: Final = 500
@@ -62,63 +62,42 @@ def send(
       tandem send orders hello --count 1000
       git log -1 | tandem send builds --file - --label commit --schedule-at 10m
     """
-    from tandem.amqp.message import Properties
+    from tandem.client import BrokeredMessage
 
-    given = Properties(
-        message_id=message_id,
-        to=to,
-        subject=label,
-        reply_to=reply_to,
-        correlation_id=correlation_id,
-        content_type=content_type,
-        group_id=session_id,
-    )
-    draft = _Draft(
-        read_body(body, file, "a body"),
-        given,
-        user_properties(properties or []),
-        _duration_ms(time_to_live, "--time-to-live"),
-        _scheduled_at_ms(schedule_at),
-    )
-    send_all(entity, draft.encode, count, connection_string, as_json)
-    several = f"{count:,} messages" if count > 1 else "1 message"
-    # With several, each has an id of its own, unless one was given.
-    known_id = message_id if count > 1 else given.message_id
-    print_done(f"sent {several} to {entity}", {"entity": entity, "count": count, "message_id": known_id}, as_json)
+    content, own = read_body(body, file, "a body"), user_properties(properties or [])
+    lifetime, moment = _time_to_live(time_to_live), _scheduled_at(schedule_at)
 
-
-class _Draft:
-    """A message that is to be sent, perhaps many times."""
-
-    def __init__(
-        self,
-        body: bytes,
-        properties: Properties,
-        application_properties: dict[str, object],
-        time_to_live_ms: int | None,
-        scheduled_at_ms: int | None,
-    ) -> None:
-        self._body = body
-        self._properties = properties
-        self._application_properties = application_properties
-        self._time_to_live_ms = time_to_live_ms
-        self._scheduled_at_ms = scheduled_at_ms
-        self._has_id = properties.message_id is not None
-
-    def encode(self) -> bytes:
-        from tandem.amqp.message import Header, encode_message
-        from tandem.amqp.types import Timestamp
-
-        if not self._has_id:
-            self._properties.message_id = uuid.uuid4().hex
-        at_ms = self._scheduled_at_ms
-        return encode_message(
-            header=Header(durable=True, ttl_ms=self._time_to_live_ms),
-            message_annotations=None if at_ms is None else {"x-opt-scheduled-enqueue-time": Timestamp(at_ms)},
-            properties=self._properties,
-            application_properties=self._application_properties,
-            data=self._body,
+    def make() -> BrokeredMessage:
+        return BrokeredMessage(
+            content,
+            message_id=message_id,
+            label=label,
+            content_type=content_type,
+            correlation_id=correlation_id,
+            session_id=session_id,
+            reply_to=reply_to,
+            to=to,
+            time_to_live=lifetime,
+            scheduled_enqueue_time_utc=moment,
+            properties=own,
         )
+
+    first = make()
+    # Each has an id of its own, unless one was given.
+    messages = itertools.chain([first], iter(make, None))
+
+    @contextlib.asynccontextmanager
+    async def opened() -> AsyncIterator[SendOne]:
+        from tandem.cli.link import connected
+
+        async with connected(connection_string, entity) as factory:
+            sender = factory.create_message_sender(entity)
+            yield lambda: sender.send(next(messages))
+
+    send_all(entity, opened(), count, as_json)
+    several = f"{count:,} messages" if count > 1 else "1 message"
+    known_id = message_id if count > 1 else first.message_id
+    print_done(f"sent {several} to {entity}", {"entity": entity, "count": count, "message_id": known_id}, as_json)
 
 
 # --- what was given -------------------------------------------------------------------------------------------------
@@ -133,14 +112,14 @@ def user_properties(texts: list[str]) -> dict[str, object]:
     return {name: amqp_value(value) for name, value in typed.items()}
 
 
-def _duration_ms(text: str | None, option: str) -> int | None:
-    value_ms = None if text is None else parse_duration_ms(text, option)
+def _time_to_live(text: str | None) -> timedelta | None:
+    value_ms = None if text is None else parse_duration_ms(text, "--time-to-live")
     # More than a header can say is as good as for ever.
-    return None if value_ms is None or value_ms >= 2**32 else value_ms
+    return None if value_ms is None or value_ms >= 2**32 else timedelta(milliseconds=value_ms)
 
 
-def _scheduled_at_ms(text: str | None) -> int | None:
-    """A moment, in UTC unless it says otherwise; or a time from now on."""
+def _scheduled_at(text: str | None) -> datetime | None:
+    """Return a moment, in UTC unless it says otherwise; or a time from now on."""
     if text is None:
         return None
     try:
@@ -148,50 +127,30 @@ def _scheduled_at_ms(text: str | None) -> int | None:
     except ValueError:
         try:
             delay_ms = parse_duration_ms(text, "--schedule-at")
-        except ArgumentError:
-            delay_ms = None
-        if delay_ms is None:
-            raise CommandFailed(
-                f"--schedule-at is {text!r:.80}; write a moment as 2030-01-31T12:00:00Z, or a time from now as 10m"
-            ) from None
-        return round(time.time() * 1_000) + delay_ms
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1_000)
+            if delay_ms is not None:
+                return datetime.now(UTC) + timedelta(milliseconds=delay_ms)
+        except (ArgumentError, OverflowError):
+            pass
+        raise CommandFailed(
+            f"--schedule-at is {text!r:.80}; write a moment as 2030-01-31T12:00:00Z, or a time from now as 10m"
+        ) from None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
 # --- to the broker --------------------------------------------------------------------------------------------------
 
 
-def send_all(
-    address: str,
-    encode: Callable[[], bytes],
-    count: int,
-    connection_string: str | None,
-    is_quiet: bool,
-    noun: str = "entity",
-) -> None:
-    """Return when the broker has all of them. Each is encoded anew: it may have an id of its own."""
-    from tandem.cli.link import connected
+def send_all(target: str, opened: AbstractAsyncContextManager[SendOne], count: int, is_quiet: bool) -> None:
+    """Send as often as wanted with what `opened` yields, and return when the broker has all of them."""
     from tandem.driver import run
 
     async def work(advance: Advance) -> None:
-        async with connected(connection_string, noun) as client:
-            sender = await client.sender(address)
+        async with opened as send_one:
             for first in range(0, count, _WINDOW):
-                batch = [encode() for _ in range(min(_WINDOW, count - first))]
-                # Each begins in the order of the list, and so they keep it.
-                for outcome in await asyncio.gather(*map(sender.send, batch)):
-                    require_accepted(outcome)
-                advance(first + len(batch), count)
-            await sender.close()
+                size = min(_WINDOW, count - first)
+                # They arrive in the order in which they begin.
+                await asyncio.gather(*(send_one() for _ in range(size)))
+                advance(first + size, count)
 
-    with progress(f"sending to {address}", count, is_quiet or count == 1) as advance:
+    with progress(f"sending to {target}", count, is_quiet or count == 1) as advance:
         run(work(advance))
-
-
-def require_accepted(outcome: DeliveryState | None) -> None:
-    from tandem.amqp import ACCEPTED, Rejected
-
-    if isinstance(outcome, Rejected) and outcome.error is not None:
-        raise RemoteError(outcome.error.condition, outcome.error.description or outcome.error.condition)
-    if outcome != ACCEPTED:
-        raise CommandFailed(f"the broker did not take the message: {outcome!r}")

@@ -9,26 +9,15 @@ import typer
 from tandem.cli.entities import (
     MANAGING_HELP,
     Managed,
-    given_fields,
     management,
     print_done,
     print_entities,
     print_properties,
 )
-from tandem.cli.options import (
-    AsJson,
-    AutoDelete,
-    BatchedOperations,
-    Connection,
-    DuplicateDetection,
-    DuplicateWindow,
-    MaxMessageSize,
-    MaxSize,
-    Partitioning,
-    Status,
-    TimeToLive,
-    UserMetadata,
-)
+from tandem.cli.options import AsJson, Connection
+from tandem.cli.setting_options import with_settings
+from tandem.entity_settings import TOPIC
+from tandem.management.client import EntityFields
 
 __all__ = ["app"]
 
@@ -50,27 +39,12 @@ _COLUMNS: Final = {
 }
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the topic; it may hold slashes.")]
-SupportOrdering = Annotated[
-    bool | None, typer.Option(help="Kept for the SDKs; Tandem always keeps the order.", show_default=False)
-]
 
 
 @app.command("create")
+@with_settings(TOPIC)
 def create_topic(
-    name: Name,
-    max_size_in_megabytes: MaxSize = None,
-    requires_duplicate_detection: DuplicateDetection = None,
-    default_message_time_to_live: TimeToLive = None,
-    duplicate_detection_history_time_window: DuplicateWindow = None,
-    enable_batched_operations: BatchedOperations = None,
-    status: Status = None,
-    auto_delete_on_idle: AutoDelete = None,
-    enable_partitioning: Partitioning = None,
-    support_ordering: SupportOrdering = None,
-    user_metadata: UserMetadata = None,
-    max_message_size_in_kilobytes: MaxMessageSize = None,
-    connection_string: Connection = None,
-    as_json: AsJson = False,
+    name: Name, fields: EntityFields, connection_string: Connection = None, as_json: AsJson = False
 ) -> None:
     """Create a topic.
 
@@ -81,37 +55,14 @@ def create_topic(
       tandem topic create orders
       tandem topic create orders/eu --requires-duplicate-detection --default-message-time-to-live 14d
     """
-    fields = given_fields(
-        max_size_in_megabytes=max_size_in_megabytes,
-        requires_duplicate_detection=requires_duplicate_detection,
-        default_message_time_to_live=default_message_time_to_live,
-        duplicate_detection_history_time_window=duplicate_detection_history_time_window,
-        enable_batched_operations=enable_batched_operations,
-        status=status,
-        auto_delete_on_idle=auto_delete_on_idle,
-        enable_partitioning=enable_partitioning,
-        support_ordering=support_ordering,
-        user_metadata=user_metadata,
-        max_message_size_in_kilobytes=max_message_size_in_kilobytes,
-    )
     topic = Managed("topic", name)
     print_done(f"created the {topic.title}", topic.create(fields, connection_string), as_json)
 
 
 @app.command("update")
+@with_settings(TOPIC, is_update=True)
 def update_topic(
-    name: Name,
-    max_size_in_megabytes: MaxSize = None,
-    default_message_time_to_live: TimeToLive = None,
-    duplicate_detection_history_time_window: DuplicateWindow = None,
-    enable_batched_operations: BatchedOperations = None,
-    status: Status = None,
-    auto_delete_on_idle: AutoDelete = None,
-    support_ordering: SupportOrdering = None,
-    user_metadata: UserMetadata = None,
-    max_message_size_in_kilobytes: MaxMessageSize = None,
-    connection_string: Connection = None,
-    as_json: AsJson = False,
+    name: Name, fields: EntityFields, connection_string: Connection = None, as_json: AsJson = False
 ) -> None:
     """Change settings of a topic; those that are not named stay as they are.
 
@@ -120,17 +71,6 @@ def update_topic(
       tandem topic update orders --default-message-time-to-live never
       tandem topic update orders --status SendDisabled
     """
-    fields = given_fields(
-        max_size_in_megabytes=max_size_in_megabytes,
-        default_message_time_to_live=default_message_time_to_live,
-        duplicate_detection_history_time_window=duplicate_detection_history_time_window,
-        enable_batched_operations=enable_batched_operations,
-        status=status,
-        auto_delete_on_idle=auto_delete_on_idle,
-        support_ordering=support_ordering,
-        user_metadata=user_metadata,
-        max_message_size_in_kilobytes=max_message_size_in_kilobytes,
-    )
     topic = Managed("topic", name)
     updated = topic.update(fields, "--default-message-time-to-live 7d", connection_string)
     print_done(f"updated the {topic.title}", updated, as_json)

@@ -62,21 +62,21 @@ from tandem.client.hubs.event_processor import (
 )
 from tandem.client.hubs.file_store import FileCheckpointStore
 from tandem.client.hubs.sqlite_store import SqliteCheckpointStore
-from tandem.client.message import BrokeredMessage, MessageState
-from tandem.client.messaging_factory import MessagingFactory
+from tandem.client.messaging.message import BrokeredMessage, MessageState
+from tandem.client.messaging.messaging_factory import MessagingFactory
+from tandem.client.messaging.queue_client import QueueClient
+from tandem.client.messaging.receiver import MessageReceiver, ReceiveMode
+from tandem.client.messaging.sender import MessageSender
+from tandem.client.messaging.session import MessageSession
+from tandem.client.messaging.subscription_client import SubscriptionClient
+from tandem.client.messaging.topic_client import TopicClient
+from tandem.client.messaging.transaction import Transaction
 from tandem.client.namespace_manager import NamespaceManager
-from tandem.client.queue_client import QueueClient
-from tandem.client.receiver import MessageReceiver, ReceiveMode
-from tandem.client.retry import NoRetry, RetryPolicy
-from tandem.client.sender import MessageSender
 from tandem.client.service_bus_environment import ServiceBusEnvironment
-from tandem.client.session import MessageSession
 from tandem.client.settings import MessagingFactorySettings
-from tandem.client.subscription_client import SubscriptionClient
-from tandem.client.token_provider import Token, TokenProvider
-from tandem.client.topic_client import TopicClient
-from tandem.client.transaction import Transaction
-from tandem.client.waiting import Waiting
+from tandem.client.wire.retry import NoRetry, RetryPolicy
+from tandem.client.wire.token_provider import Token, TokenProvider
+from tandem.client.wire.waiting import Waiting
 from tandem.namespace_identity import NamespaceIdentity
 from tandem.rules import CorrelationFilter, FalseFilter, SqlFilter, TrueFilter
 from tandem.rules import SqlAction as SqlRuleAction

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
@@ -10,19 +11,28 @@ from urllib.parse import unquote, urlsplit
 # What is read comes from the service that the program was told to trust, and expat bounds what entities unfold to.
 from xml.etree import ElementTree
 
+from tandem.arguments import Argument, Words
 from tandem.client.descriptions import (
     NEVER,
     ConsumerGroupDescription,
     EntityStatus,
     EventHubDescription,
-    Kind,
     QueueDescription,
     SubscriptionDescription,
     TopicDescription,
-    element_of,
 )
 from tandem.client.errors import MessagingError
 from tandem.durations import iso_duration, read_duration_ms
+from tandem.entity_settings import (
+    DESCRIPTIONS,
+    ELEMENTS,
+    SERVICE_WORDS,
+    SETTINGS,
+    Form,
+    Setting,
+    settings_of,
+)
+from tandem.errors import ArgumentError
 
 __all__ = [
     "ATOM",
@@ -32,6 +42,7 @@ __all__ = [
     "entries_of",
     "entry_xml",
     "find",
+    "in_attributes",
     "insert_before",
     "local_name",
     "parse_xml",
@@ -47,6 +58,8 @@ SERVICE_BUS: Final = "http://schemas.microsoft.com/netservices/2010/10/servicebu
 INSTANCE: Final = "http://www.w3.org/2001/XMLSchema-instance"
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
+
+_KINDS: Final = {name: kind for kind, name in DESCRIPTIONS.items()}
 
 Description = (
     QueueDescription | TopicDescription | SubscriptionDescription | EventHubDescription | ConsumerGroupDescription
@@ -96,19 +109,24 @@ def entry_xml(description: ElementTree.Element) -> bytes:
 
 
 def description_element(description: Description) -> ElementTree.Element:
-    """What can be chosen about an entity, element by element in the order of the service."""
-    root = ElementTree.Element(f"{{{SERVICE_BUS}}}{type(description).__name__}")
-    for field in dataclasses.fields(description):
-        what = element_of(field)
-        if what is None or not what[2]:
-            continue
-        value = getattr(description, field.name)
+    """Return what can be chosen about an entity, element by element in the order of the service, which reads by
+    position."""
+    name = type(description).__name__
+    root = ElementTree.Element(f"{{{SERVICE_BUS}}}{name}")
+    settings = _settings(description)
+    for element in dict.fromkeys((*ELEMENTS.get(_KINDS.get(name, ""), ()), *settings)):
+        if element == "AuthorizationRules" and description.authorization_rules_xml is not None:
+            root.append(ElementTree.fromstring(description.authorization_rules_xml))  # noqa: S314 - our own writing
+        value = getattr(description, settings[element].attribute_name) if element in settings else None
         if value is not None:
-            ElementTree.SubElement(root, f"{{{SERVICE_BUS}}}{what[0]}").text = _write(value)
-    if description.authorization_rules_xml is not None:
-        rules = ElementTree.fromstring(description.authorization_rules_xml)  # noqa: S314 - our own writing
-        insert_before(root, "Status", rules)
+            ElementTree.SubElement(root, f"{{{SERVICE_BUS}}}{element}").text = _write(value)
     return root
+
+
+def _settings(description: Description) -> dict[str, Setting]:
+    """Return the settings that a description has, by element."""
+    kind = _KINDS.get(type(description).__name__, "")
+    return {one.element: one for one in settings_of(kind) if one.element}
 
 
 def insert_before(root: ElementTree.Element, name: str, element: ElementTree.Element) -> None:
@@ -119,20 +137,30 @@ def insert_before(root: ElementTree.Element, name: str, element: ElementTree.Ele
 
 def read_description(made: Described, element: ElementTree.Element) -> Described:
     """Fill a description with what the service says."""
+    for name, setting in _settings(made).items():
+        _fill(made, setting.attribute_name, element, name, int if setting.is_in_days else _READERS[setting.form])
     counts = find(element, "CountDetails")
     for field in dataclasses.fields(made):
-        what = element_of(field)
-        if what is None:
-            continue
-        name, kind, _ = what
-        parent = counts if kind is Kind.COUNT else element
-        text = None if parent is None else text_of(parent, name)
-        if text:
-            setattr(made, field.name, _read(text, name, kind))
+        name = field.metadata.get("element", "")
+        if name:
+            is_below = counts is not None and find(counts, name) is not None
+            parent = counts if counts is not None and is_below else element
+            _fill(made, field.name, parent, name, read_moment if name.endswith("At") else int)
     rules = find(element, "AuthorizationRules")
     if rules is not None and len(rules):
         made.authorization_rules_xml = ElementTree.tostring(rules, encoding="unicode")
     return made
+
+
+def _fill(
+    made: Description, attribute: str, parent: ElementTree.Element, name: str, read: Callable[[str], Any]
+) -> None:
+    text = text_of(parent, name)
+    if text:
+        try:
+            setattr(made, attribute, read(text))
+        except (ArgumentError, ValueError, KeyError) as error:
+            raise MessagingError(f"the service answered with {name} as {text!r:.80}, which cannot be read") from error
 
 
 # Any: what an attribute of a description is.
@@ -146,19 +174,12 @@ def _write(value: Any) -> str:
     return str(value)
 
 
-def _read(text: str, name: str, kind: Kind) -> object:
-    try:
-        return _READERS[kind](text, name)
-    except (ValueError, KeyError) as error:
-        raise MessagingError(f"the service answered with {name} as {text!r:.80}, which cannot be read") from error
-
-
-def read_duration(text: str, name: str) -> timedelta:
-    value_ms = read_duration_ms(text.strip(), name)
+def read_duration(text: str) -> timedelta:
+    value_ms = read_duration_ms(text.strip(), "a duration")
     return NEVER if value_ms is None else timedelta(milliseconds=value_ms)
 
 
-def read_moment(text: str, _name: str) -> datetime | None:
+def read_moment(text: str) -> datetime | None:
     """.NET writes seven digits of a second, Python reads six; the year 1 is "never"."""
     whole, point, rest = text.strip().rstrip("Z").partition(".")
     moment = datetime.fromisoformat(f"{whole}.{rest[:6]}" if point else whole)
@@ -170,13 +191,30 @@ def read_path(text: str) -> str:
     return unquote(urlsplit(text).path.strip("/")) if "://" in text else text
 
 
-_READERS: Final[dict[Kind, Any]] = {
-    Kind.DURATION: read_duration,
-    Kind.BOOLEAN: lambda text, _: {"true": True, "false": False}[text.strip().lower()],
-    Kind.NUMBER: lambda text, _: int(text),
-    Kind.COUNT: lambda text, _: int(text),
-    Kind.TEXT: lambda text, _: text,
-    Kind.STATUS: lambda text, _: EntityStatus(text.strip()),
-    Kind.MOMENT: read_moment,
-    Kind.ADDRESS: lambda text, _: read_path(text),
+_READERS: Final[dict[Form, Callable[[str], Any]]] = {
+    Form.DURATION: read_duration,
+    Form.FLAG: lambda text: {"true": True, "false": False}[text.strip().lower()],
+    Form.NUMBER: int,
+    Form.TEXT: str,
+    Form.STATUS: lambda text: EntityStatus(text.strip()),
+    Form.ADDRESS: read_path,
 }
+
+
+def in_attributes(detail: str, argument: Argument) -> str:
+    """Return an error of the service in the words of descriptions: `lock_duration is 0:10:00`."""
+    return detail.replace(SERVICE_WORDS.sentence(argument), _ATTRIBUTE_WORDS.sentence(argument))
+
+
+def _attribute(field: str) -> str:
+    found = [one.attribute_name for one in SETTINGS if field in {one.name, one.element}]
+    return found[0] if found else field
+
+
+def _timedelta_text(value_ms: int | None) -> str:
+    if value_ms is None or abs(value_ms) >= NEVER // _MILLISECOND:
+        return "NEVER"
+    return str(timedelta(milliseconds=value_ms))
+
+
+_ATTRIBUTE_WORDS: Final = Words(_attribute, _timedelta_text)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 from typing import Final
 from urllib.parse import quote
 from xml.etree import ElementTree
 
+from tandem.arguments import ARGUMENT_HEADER, Argument
 from tandem.client.atom import (
     description_element,
     entries_of,
     entry_xml,
+    in_attributes,
     insert_before,
     parse_xml,
     read_description,
@@ -32,11 +35,11 @@ from tandem.client.errors import (
     error_of_http_status,
     reaching_error,
 )
-from tandem.client.retry import Retrier
 from tandem.client.rule_xml import read_rule, rule_element
-from tandem.client.service_address import ServiceAddress, parse_connection_string
 from tandem.client.settings import MessagingFactorySettings
-from tandem.client.token_provider import TokenProvider
+from tandem.client.wire.retry import Retrier
+from tandem.client.wire.token_provider import TokenProvider, token_provider_of
+from tandem.connection_string import ConnectionString, ServiceAddress
 from tandem.errors import UsageError
 from tandem.rules import Filter
 
@@ -92,8 +95,8 @@ class NamespaceManager:
         cls, connection_string: str, settings: MessagingFactorySettings | None = None
     ) -> NamespaceManager:
         """Return a manager for the namespace and with the key that a connection string names."""
-        parts = parse_connection_string(connection_string)
-        return cls(parts.address, parts.token_provider, settings)
+        given = ConnectionString.parse(connection_string)
+        return cls(given.address, token_provider_of(given), settings)
 
     @property
     def address(self) -> str:
@@ -396,7 +399,17 @@ async def _exchange(
         raise MessagingCommunicationError(f"{where} cannot be reached: {error}") from error
     if answer.status < 300:
         return content
-    raise error_of_http_status(answer.status, _detail(content) or answer.reason or f"status {answer.status}")
+    detail = _detail(content) or answer.reason or f"status {answer.status}"
+    argument = _argument(answer.headers.get(ARGUMENT_HEADER))
+    raise error_of_http_status(answer.status, detail if argument is None else in_attributes(detail, argument))
+
+
+def _argument(text: str | None) -> Argument | None:
+    """Return the field at fault, which only Tandem reports as data."""
+    try:
+        return None if text is None else Argument.from_fields(json.loads(text))
+    except (ValueError, RecursionError):
+        return None
 
 
 def _os_error(error: Exception) -> OSError:

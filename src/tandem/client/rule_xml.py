@@ -133,7 +133,7 @@ def read_rule(name: str, element: ElementTree.Element) -> RuleDescription:
         name,
         TrueFilter() if condition is None else _read_filter(condition),
         None if action is None else _read_action(action),
-        None if not created else read_moment(created, "CreatedAt"),
+        None if not created else read_moment(created),
     )
 
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Final
 
-from tandem.client.checks import require_seconds, require_timedelta, require_whole_number
-from tandem.client.retry import RetryPolicy
-from tandem.client.waiting import Waiting
+from tandem.client.wire.checks import require_seconds, require_timedelta, require_whole_number
+from tandem.client.wire.retry import RetryPolicy
+from tandem.client.wire.waiting import Waiting
 from tandem.errors import UsageError
 
 __all__ = ["MAX_PREFETCH_COUNT", "MessagingFactorySettings", "seconds"]

@@ -70,9 +70,9 @@ from tandem.client import (
 )
 from tandem.client.blocking import mapped, optional, run
 from tandem.client.hubs.event_hub_consumer import DEFAULT_PREFETCH_COUNT
-from tandem.client.interception import Pairing
-from tandem.client.message_body import Body
-from tandem.client.service_address import ServiceAddress
+from tandem.client.messaging.interception import Pairing
+from tandem.client.messaging.message_body import Body
+from tandem.connection_string import ServiceAddress
 from tandem.rules import Filter
 
 if TYPE_CHECKING:
@@ -194,15 +194,6 @@ class EventHubClient:
         """What was chosen for this client."""
         return self._twin.settings
 
-    def __enter__(self) -> Self:
-        run(self._twin.__aenter__())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        run(self._twin.__aexit__(kind, error, trace))
-
     def create_producer(self) -> EventHubProducer:
         """Return a producer, which sends events to the hub."""
         return EventHubProducer._of(self._twin.create_producer())
@@ -235,6 +226,15 @@ class EventHubClient:
         """Close everything that was made, and the connection."""
         run(self._twin.close())
 
+    def __enter__(self) -> Self:
+        run(self._twin.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        run(self._twin.__aexit__(kind, error, trace))
+
 
 class EventHubConsumer:
     """Reads a partition in order, and goes on where it was when the connection was lost.
@@ -262,15 +262,6 @@ class EventHubConsumer:
         """Where it would go on."""
         return self._twin.position
 
-    def __enter__(self) -> Self:
-        run(self._twin.__aenter__())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        run(self._twin.__aexit__(kind, error, trace))
-
     def receive(self, timeout: timedelta | float | None = None) -> EventData | None:
         """The next event; None when none came in this time."""
         return run(self._twin.receive(timeout))
@@ -286,6 +277,15 @@ class EventHubConsumer:
     def close(self) -> None:
         """Detach the link."""
         run(self._twin.close())
+
+    def __enter__(self) -> Self:
+        run(self._twin.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        run(self._twin.__aexit__(kind, error, trace))
 
 
 class EventHubProducer:
@@ -303,15 +303,6 @@ class EventHubProducer:
     def event_hub_name(self) -> str:
         """The hub that events are sent to."""
         return self._twin.event_hub_name
-
-    def __enter__(self) -> Self:
-        run(self._twin.__aenter__())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        run(self._twin.__aexit__(kind, error, trace))
 
     def send(self, event: EventData, *, partition_id: str | None = None, partition_key: str | None = None) -> None:
         """Send an event, and return when the hub has it on disk."""
@@ -334,6 +325,15 @@ class EventHubProducer:
     def close(self) -> None:
         """Detach the links."""
         run(self._twin.close())
+
+    def __enter__(self) -> Self:
+        run(self._twin.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        run(self._twin.__aexit__(kind, error, trace))
 
 
 class BrokeredMessage:
@@ -639,15 +639,6 @@ class MessagingFactory:
         """For the namespace and with the key that a connection string names."""
         return MessagingFactory._of(asynchronous.MessagingFactory.from_connection_string(connection_string, settings))
 
-    def __enter__(self) -> Self:
-        run(self._twin.__aenter__())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        run(self._twin.__aexit__(kind, error, trace))
-
     @property
     def address(self) -> str:
         """Where the namespace is."""
@@ -737,6 +728,395 @@ class MessagingFactory:
     def close(self) -> None:
         """Close everything that was made, and the connection."""
         run(self._twin.close())
+
+    def __enter__(self) -> Self:
+        run(self._twin.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        run(self._twin.__aexit__(kind, error, trace))
+
+
+class QueueClient:
+    """Sends to a queue and receives from it."""
+
+    _twin: asynchronous.QueueClient
+
+    @classmethod
+    def _of(cls, twin: asynchronous.QueueClient) -> QueueClient:
+        made = cls.__new__(cls)
+        made._twin = twin
+        return made
+
+    @property
+    def path(self) -> str:
+        """The path of the queue."""
+        return self._twin.path
+
+    def close(self) -> None:
+        """Give back what was fetched ahead, and detach both links."""
+        run(self._twin.close())
+
+    def send(self, message: BrokeredMessage, *, transaction: Transaction | None = None) -> None:
+        """Send a message, and return when the service has it on disk."""
+        run(self._twin.send(message._twin, transaction=optional(lambda one: one._twin, transaction)))
+
+    def send_batch(self, messages: Iterable[BrokeredMessage], *, transaction: Transaction | None = None) -> None:
+        """Send messages together: in one transfer if they fit, in as few as possible if not."""
+        run(
+            self._twin.send_batch(
+                mapped(lambda one: one._twin, messages), transaction=optional(lambda one: one._twin, transaction)
+            )
+        )
+
+    def schedule(
+        self, message: BrokeredMessage, enqueue_time_utc: datetime, *, transaction: Transaction | None = None
+    ) -> int:
+        """Send a message that appears at a time. Returns the sequence number by which it can be cancelled."""
+        return run(
+            self._twin.schedule(
+                message._twin, enqueue_time_utc, transaction=optional(lambda one: one._twin, transaction)
+            )
+        )
+
+    def cancel_scheduled(self, *sequence_numbers: int, transaction: Transaction | None = None) -> None:
+        """Take back messages that were scheduled and have not appeared yet."""
+        run(self._twin.cancel_scheduled(*sequence_numbers, transaction=optional(lambda one: one._twin, transaction)))
+
+    @property
+    def receive_mode(self) -> ReceiveMode:
+        """Whether messages are held until they are completed."""
+        return self._twin.receive_mode
+
+    def receive(self, timeout: timedelta | float | None = None) -> BrokeredMessage | None:
+        """The next message; None when none came in this time (in seconds, or the factory's operation_timeout)."""
+        return optional(BrokeredMessage._of, run(self._twin.receive(timeout)))
+
+    def receive_batch(self, max_count: int, timeout: timedelta | float | None = None) -> list[BrokeredMessage]:
+        """Up to `max_count` messages: those that are there when the first one is. None when none came in time."""
+        return mapped(BrokeredMessage._of, run(self._twin.receive_batch(max_count, timeout)))
+
+    def peek(self, max_count: int = 1, from_sequence_number: int | None = None) -> list[BrokeredMessage]:
+        """Look at messages without locking them. Each call goes on where the last one ended."""
+        return mapped(BrokeredMessage._of, run(self._twin.peek(max_count, from_sequence_number)))
+
+    def receive_deferred(self, *sequence_numbers: int) -> list[BrokeredMessage]:
+        """Messages that were deferred, by their sequence numbers. If one of them is not there, none is received."""
+        return mapped(BrokeredMessage._of, run(self._twin.receive_deferred(*sequence_numbers)))
+
+    def accept_session(self, session_id: str | None = None, timeout: timedelta | float | None = None) -> MessageSession:
+        """Lock a session for yourself: the one named, or the next that has messages. OperationTimeoutError if none."""
+        return MessageSession._of(run(self._twin.accept_session(session_id, timeout)))
+
+    def session_ids(self) -> list[str]:
+        """The sessions that have messages or state."""
+        return run(self._twin.session_ids())
+
+    def __enter__(self) -> Self:
+        run(self._twin.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        run(self._twin.__aexit__(kind, error, trace))
+
+
+class MessageReceiver:
+    """Receives from one entity.
+
+    In the mode PEEK_LOCK each message is locked for this receiver until it is settled or its lock ends. In the mode
+    RECEIVE_AND_DELETE it is gone from the entity when it is handed out; one that was fetched ahead and not read is lost
+    when the receiver is closed.
+    """
+
+    _twin: asynchronous.MessageReceiver
+
+    @classmethod
+    def _of(cls, twin: asynchronous.MessageReceiver) -> MessageReceiver:
+        made = cls.__new__(cls)
+        made._twin = twin
+        return made
+
+    @property
+    def path(self) -> str:
+        """The entity that messages are received from."""
+        return self._twin.path
+
+    @property
+    def receive_mode(self) -> ReceiveMode:
+        """Whether messages are held until they are completed."""
+        return self._twin.receive_mode
+
+    def receive(self, timeout: timedelta | float | None = None) -> BrokeredMessage | None:
+        """The next message; None when none came in this time (in seconds, or the factory's operation_timeout)."""
+        return optional(BrokeredMessage._of, run(self._twin.receive(timeout)))
+
+    def receive_batch(self, max_count: int, timeout: timedelta | float | None = None) -> list[BrokeredMessage]:
+        """Up to `max_count` messages: those that are there when the first one is. None when none came in time."""
+        return mapped(BrokeredMessage._of, run(self._twin.receive_batch(max_count, timeout)))
+
+    def peek(self, max_count: int = 1, from_sequence_number: int | None = None) -> list[BrokeredMessage]:
+        """Look at messages without locking them, also at deferred and scheduled ones.
+
+        Without `from_sequence_number` each call goes on where the last one ended.
+        """
+        return mapped(BrokeredMessage._of, run(self._twin.peek(max_count, from_sequence_number)))
+
+    def receive_deferred(self, *sequence_numbers: int) -> list[BrokeredMessage]:
+        """Messages that were deferred, by their sequence numbers. If one of them is not there, none is received."""
+        return mapped(BrokeredMessage._of, run(self._twin.receive_deferred(*sequence_numbers)))
+
+    def session_ids(self) -> list[str]:
+        """The sessions of the entity that have messages or state."""
+        return run(self._twin.session_ids())
+
+    def close(self) -> None:
+        """Give back what was fetched ahead, and detach the link."""
+        run(self._twin.close())
+
+    def renew_lock(self, message: BrokeredMessage) -> datetime:
+        """Hold a message for another lock duration; the same as its own `renew_lock`."""
+        return run(self._twin.renew_lock(message._twin))
+
+    def __enter__(self) -> Self:
+        run(self._twin.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        run(self._twin.__aexit__(kind, error, trace))
+
+
+class MessageSender:
+    """Sends to one entity. Sends that are under way together share one link, and arrive in the order of their calls."""
+
+    _twin: asynchronous.MessageSender
+
+    @classmethod
+    def _of(cls, twin: asynchronous.MessageSender) -> MessageSender:
+        made = cls.__new__(cls)
+        made._twin = twin
+        return made
+
+    @property
+    def path(self) -> str:
+        """The entity that messages are sent to."""
+        return self._twin.path
+
+    def open(self) -> None:
+        """Attach the link now and not with the first send: what is wrong with the entity or the rights is raised."""
+        run(self._twin.open())
+
+    def send(self, message: BrokeredMessage, *, transaction: Transaction | None = None) -> None:
+        """Send a message, and return when the service has it on disk.
+
+        After a lost connection it is sent again, so that it may arrive twice: with the same message id, by which an
+        entity with duplicate detection knows it.
+        """
+        run(self._twin.send(message._twin, transaction=optional(lambda one: one._twin, transaction)))
+
+    def send_batch(self, messages: Iterable[BrokeredMessage], *, transaction: Transaction | None = None) -> None:
+        """Send messages together: in one transfer if they fit, in as few as possible if not.
+
+        The messages of one transfer are taken all or none. If one of the messages is too large for the entity, none is
+        sent.
+        """
+        run(
+            self._twin.send_batch(
+                mapped(lambda one: one._twin, messages), transaction=optional(lambda one: one._twin, transaction)
+            )
+        )
+
+    def schedule(
+        self, message: BrokeredMessage, enqueue_time_utc: datetime, *, transaction: Transaction | None = None
+    ) -> int:
+        """Send a message that appears at a time. Returns the sequence number by which it can be cancelled."""
+        return run(
+            self._twin.schedule(
+                message._twin, enqueue_time_utc, transaction=optional(lambda one: one._twin, transaction)
+            )
+        )
+
+    def schedule_batch(
+        self, messages: Iterable[BrokeredMessage], enqueue_time_utc: datetime, *, transaction: Transaction | None = None
+    ) -> list[int]:
+        """Schedule several messages in one request. Returns their sequence numbers in the same order."""
+        return run(
+            self._twin.schedule_batch(
+                mapped(lambda one: one._twin, messages),
+                enqueue_time_utc,
+                transaction=optional(lambda one: one._twin, transaction),
+            )
+        )
+
+    def cancel_scheduled(self, *sequence_numbers: int, transaction: Transaction | None = None) -> None:
+        """Take back messages that were scheduled and have not appeared yet."""
+        run(self._twin.cancel_scheduled(*sequence_numbers, transaction=optional(lambda one: one._twin, transaction)))
+
+    def close(self) -> None:
+        """Detach the link. The factory and its other senders and receivers go on."""
+        run(self._twin.close())
+
+    def send_some(self, payloads: Sequence[bytes], timeout_s: float, max_batch_bytes: int | None = None) -> int:
+        """Try once, whatever the retry policy says, to send the first of these messages: as many as one transfer holds.
+        Returns how many; none is sent if one of them, the first or a later one, is too large. For the inside of this
+        library.
+        """
+        return run(self._twin.send_some(payloads, timeout_s, max_batch_bytes))
+
+    def __enter__(self) -> Self:
+        run(self._twin.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        run(self._twin.__aexit__(kind, error, trace))
+
+
+class SubscriptionClient:
+    """Receives from a subscription, which behaves as a queue does."""
+
+    _twin: asynchronous.SubscriptionClient
+
+    @classmethod
+    def _of(cls, twin: asynchronous.SubscriptionClient) -> SubscriptionClient:
+        made = cls.__new__(cls)
+        made._twin = twin
+        return made
+
+    @property
+    def topic_path(self) -> str:
+        """The path of the topic."""
+        return self._twin.topic_path
+
+    @property
+    def name(self) -> str:
+        """The name of the subscription."""
+        return self._twin.name
+
+    def close(self) -> None:
+        """Give back what was fetched ahead, and detach the link."""
+        run(self._twin.close())
+
+    @property
+    def receive_mode(self) -> ReceiveMode:
+        """Whether messages are held until they are completed."""
+        return self._twin.receive_mode
+
+    def receive(self, timeout: timedelta | float | None = None) -> BrokeredMessage | None:
+        """The next message; None when none came in this time (in seconds, or the factory's operation_timeout)."""
+        return optional(BrokeredMessage._of, run(self._twin.receive(timeout)))
+
+    def receive_batch(self, max_count: int, timeout: timedelta | float | None = None) -> list[BrokeredMessage]:
+        """Up to `max_count` messages: those that are there when the first one is. None when none came in time."""
+        return mapped(BrokeredMessage._of, run(self._twin.receive_batch(max_count, timeout)))
+
+    def peek(self, max_count: int = 1, from_sequence_number: int | None = None) -> list[BrokeredMessage]:
+        """Look at messages without locking them. Each call goes on where the last one ended."""
+        return mapped(BrokeredMessage._of, run(self._twin.peek(max_count, from_sequence_number)))
+
+    def receive_deferred(self, *sequence_numbers: int) -> list[BrokeredMessage]:
+        """Messages that were deferred, by their sequence numbers. If one of them is not there, none is received."""
+        return mapped(BrokeredMessage._of, run(self._twin.receive_deferred(*sequence_numbers)))
+
+    def accept_session(self, session_id: str | None = None, timeout: timedelta | float | None = None) -> MessageSession:
+        """Lock a session for yourself: the one named, or the next that has messages. OperationTimeoutError if none."""
+        return MessageSession._of(run(self._twin.accept_session(session_id, timeout)))
+
+    def session_ids(self) -> list[str]:
+        """The sessions that have messages or state."""
+        return run(self._twin.session_ids())
+
+    def __enter__(self) -> Self:
+        run(self._twin.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        run(self._twin.__aexit__(kind, error, trace))
+
+
+class TopicClient:
+    """Sends to a topic."""
+
+    _twin: asynchronous.TopicClient
+
+    @classmethod
+    def _of(cls, twin: asynchronous.TopicClient) -> TopicClient:
+        made = cls.__new__(cls)
+        made._twin = twin
+        return made
+
+    @property
+    def path(self) -> str:
+        """The path of the topic."""
+        return self._twin.path
+
+    def close(self) -> None:
+        """Detach the link."""
+        run(self._twin.close())
+
+    def send(self, message: BrokeredMessage, *, transaction: Transaction | None = None) -> None:
+        """Send a message, and return when the service has it on disk."""
+        run(self._twin.send(message._twin, transaction=optional(lambda one: one._twin, transaction)))
+
+    def send_batch(self, messages: Iterable[BrokeredMessage], *, transaction: Transaction | None = None) -> None:
+        """Send messages together: in one transfer if they fit, in as few as possible if not."""
+        run(
+            self._twin.send_batch(
+                mapped(lambda one: one._twin, messages), transaction=optional(lambda one: one._twin, transaction)
+            )
+        )
+
+    def schedule(
+        self, message: BrokeredMessage, enqueue_time_utc: datetime, *, transaction: Transaction | None = None
+    ) -> int:
+        """Send a message that appears at a time. Returns the sequence number by which it can be cancelled."""
+        return run(
+            self._twin.schedule(
+                message._twin, enqueue_time_utc, transaction=optional(lambda one: one._twin, transaction)
+            )
+        )
+
+    def cancel_scheduled(self, *sequence_numbers: int, transaction: Transaction | None = None) -> None:
+        """Take back messages that were scheduled and have not appeared yet."""
+        run(self._twin.cancel_scheduled(*sequence_numbers, transaction=optional(lambda one: one._twin, transaction)))
+
+    def __enter__(self) -> Self:
+        run(self._twin.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        run(self._twin.__aexit__(kind, error, trace))
+
+
+class Transaction:
+    """One transaction. It begins with its first operation, on the connection of that, and is lost with it."""
+
+    _twin: asynchronous.Transaction
+
+    @classmethod
+    def _of(cls, twin: asynchronous.Transaction) -> Transaction:
+        made = cls.__new__(cls)
+        made._twin = twin
+        return made
+
+    def __enter__(self) -> Self:
+        run(self._twin.__aenter__())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        run(self._twin.__aexit__(kind, error, trace))
 
 
 class NamespaceManager:
@@ -930,386 +1310,6 @@ class NamespaceManager:
         size.
         """
         return run(self._twin.max_message_size_in_kilobytes())
-
-
-class QueueClient:
-    """Sends to a queue and receives from it."""
-
-    _twin: asynchronous.QueueClient
-
-    @classmethod
-    def _of(cls, twin: asynchronous.QueueClient) -> QueueClient:
-        made = cls.__new__(cls)
-        made._twin = twin
-        return made
-
-    @property
-    def path(self) -> str:
-        """The path of the queue."""
-        return self._twin.path
-
-    def __enter__(self) -> Self:
-        run(self._twin.__aenter__())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        run(self._twin.__aexit__(kind, error, trace))
-
-    def close(self) -> None:
-        """Give back what was fetched ahead, and detach both links."""
-        run(self._twin.close())
-
-    def send(self, message: BrokeredMessage, *, transaction: Transaction | None = None) -> None:
-        """Send a message, and return when the service has it on disk."""
-        run(self._twin.send(message._twin, transaction=optional(lambda one: one._twin, transaction)))
-
-    def send_batch(self, messages: Iterable[BrokeredMessage], *, transaction: Transaction | None = None) -> None:
-        """Send messages together: in one transfer if they fit, in as few as possible if not."""
-        run(
-            self._twin.send_batch(
-                mapped(lambda one: one._twin, messages), transaction=optional(lambda one: one._twin, transaction)
-            )
-        )
-
-    def schedule(
-        self, message: BrokeredMessage, enqueue_time_utc: datetime, *, transaction: Transaction | None = None
-    ) -> int:
-        """Send a message that appears at a time. Returns the sequence number by which it can be cancelled."""
-        return run(
-            self._twin.schedule(
-                message._twin, enqueue_time_utc, transaction=optional(lambda one: one._twin, transaction)
-            )
-        )
-
-    def cancel_scheduled(self, *sequence_numbers: int, transaction: Transaction | None = None) -> None:
-        """Take back messages that were scheduled and have not appeared yet."""
-        run(self._twin.cancel_scheduled(*sequence_numbers, transaction=optional(lambda one: one._twin, transaction)))
-
-    @property
-    def receive_mode(self) -> ReceiveMode:
-        """Whether messages are held until they are completed."""
-        return self._twin.receive_mode
-
-    def receive(self, timeout: timedelta | float | None = None) -> BrokeredMessage | None:
-        """The next message; None when none came in this time (in seconds, or the factory's operation_timeout)."""
-        return optional(BrokeredMessage._of, run(self._twin.receive(timeout)))
-
-    def receive_batch(self, max_count: int, timeout: timedelta | float | None = None) -> list[BrokeredMessage]:
-        """Up to `max_count` messages: those that are there when the first one is. None when none came in time."""
-        return mapped(BrokeredMessage._of, run(self._twin.receive_batch(max_count, timeout)))
-
-    def peek(self, max_count: int = 1, from_sequence_number: int | None = None) -> list[BrokeredMessage]:
-        """Look at messages without locking them. Each call goes on where the last one ended."""
-        return mapped(BrokeredMessage._of, run(self._twin.peek(max_count, from_sequence_number)))
-
-    def receive_deferred(self, *sequence_numbers: int) -> list[BrokeredMessage]:
-        """Messages that were deferred, by their sequence numbers. If one of them is not there, none is received."""
-        return mapped(BrokeredMessage._of, run(self._twin.receive_deferred(*sequence_numbers)))
-
-    def accept_session(self, session_id: str | None = None, timeout: timedelta | float | None = None) -> MessageSession:
-        """Lock a session for yourself: the one named, or the next that has messages. OperationTimeoutError if none."""
-        return MessageSession._of(run(self._twin.accept_session(session_id, timeout)))
-
-    def session_ids(self) -> list[str]:
-        """The sessions that have messages or state."""
-        return run(self._twin.session_ids())
-
-
-class MessageReceiver:
-    """Receives from one entity.
-
-    In the mode PEEK_LOCK each message is locked for this receiver until it is settled or its lock ends. In the mode
-    RECEIVE_AND_DELETE it is gone from the entity when it is handed out; one that was fetched ahead and not read is lost
-    when the receiver is closed.
-    """
-
-    _twin: asynchronous.MessageReceiver
-
-    @classmethod
-    def _of(cls, twin: asynchronous.MessageReceiver) -> MessageReceiver:
-        made = cls.__new__(cls)
-        made._twin = twin
-        return made
-
-    @property
-    def path(self) -> str:
-        """The entity that messages are received from."""
-        return self._twin.path
-
-    @property
-    def receive_mode(self) -> ReceiveMode:
-        """Whether messages are held until they are completed."""
-        return self._twin.receive_mode
-
-    def __enter__(self) -> Self:
-        run(self._twin.__aenter__())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        run(self._twin.__aexit__(kind, error, trace))
-
-    def receive(self, timeout: timedelta | float | None = None) -> BrokeredMessage | None:
-        """The next message; None when none came in this time (in seconds, or the factory's operation_timeout)."""
-        return optional(BrokeredMessage._of, run(self._twin.receive(timeout)))
-
-    def receive_batch(self, max_count: int, timeout: timedelta | float | None = None) -> list[BrokeredMessage]:
-        """Up to `max_count` messages: those that are there when the first one is. None when none came in time."""
-        return mapped(BrokeredMessage._of, run(self._twin.receive_batch(max_count, timeout)))
-
-    def peek(self, max_count: int = 1, from_sequence_number: int | None = None) -> list[BrokeredMessage]:
-        """Look at messages without locking them, also at deferred and scheduled ones.
-
-        Without `from_sequence_number` each call goes on where the last one ended.
-        """
-        return mapped(BrokeredMessage._of, run(self._twin.peek(max_count, from_sequence_number)))
-
-    def receive_deferred(self, *sequence_numbers: int) -> list[BrokeredMessage]:
-        """Messages that were deferred, by their sequence numbers. If one of them is not there, none is received."""
-        return mapped(BrokeredMessage._of, run(self._twin.receive_deferred(*sequence_numbers)))
-
-    def session_ids(self) -> list[str]:
-        """The sessions of the entity that have messages or state."""
-        return run(self._twin.session_ids())
-
-    def close(self) -> None:
-        """Give back what was fetched ahead, and detach the link."""
-        run(self._twin.close())
-
-    def renew_lock(self, message: BrokeredMessage) -> datetime:
-        """Hold a message for another lock duration; the same as its own `renew_lock`."""
-        return run(self._twin.renew_lock(message._twin))
-
-
-class MessageSender:
-    """Sends to one entity. Sends that are under way together share one link, and arrive in the order of their calls."""
-
-    _twin: asynchronous.MessageSender
-
-    @classmethod
-    def _of(cls, twin: asynchronous.MessageSender) -> MessageSender:
-        made = cls.__new__(cls)
-        made._twin = twin
-        return made
-
-    @property
-    def path(self) -> str:
-        """The entity that messages are sent to."""
-        return self._twin.path
-
-    def __enter__(self) -> Self:
-        run(self._twin.__aenter__())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        run(self._twin.__aexit__(kind, error, trace))
-
-    def open(self) -> None:
-        """Attach the link now and not with the first send: what is wrong with the entity or the rights is raised."""
-        run(self._twin.open())
-
-    def send(self, message: BrokeredMessage, *, transaction: Transaction | None = None) -> None:
-        """Send a message, and return when the service has it on disk.
-
-        After a lost connection it is sent again, so that it may arrive twice: with the same message id, by which an
-        entity with duplicate detection knows it.
-        """
-        run(self._twin.send(message._twin, transaction=optional(lambda one: one._twin, transaction)))
-
-    def send_batch(self, messages: Iterable[BrokeredMessage], *, transaction: Transaction | None = None) -> None:
-        """Send messages together: in one transfer if they fit, in as few as possible if not.
-
-        The messages of one transfer are taken all or none. If one of the messages is too large for the entity, none is
-        sent.
-        """
-        run(
-            self._twin.send_batch(
-                mapped(lambda one: one._twin, messages), transaction=optional(lambda one: one._twin, transaction)
-            )
-        )
-
-    def schedule(
-        self, message: BrokeredMessage, enqueue_time_utc: datetime, *, transaction: Transaction | None = None
-    ) -> int:
-        """Send a message that appears at a time. Returns the sequence number by which it can be cancelled."""
-        return run(
-            self._twin.schedule(
-                message._twin, enqueue_time_utc, transaction=optional(lambda one: one._twin, transaction)
-            )
-        )
-
-    def schedule_batch(
-        self, messages: Iterable[BrokeredMessage], enqueue_time_utc: datetime, *, transaction: Transaction | None = None
-    ) -> list[int]:
-        """Schedule several messages in one request. Returns their sequence numbers in the same order."""
-        return run(
-            self._twin.schedule_batch(
-                mapped(lambda one: one._twin, messages),
-                enqueue_time_utc,
-                transaction=optional(lambda one: one._twin, transaction),
-            )
-        )
-
-    def cancel_scheduled(self, *sequence_numbers: int, transaction: Transaction | None = None) -> None:
-        """Take back messages that were scheduled and have not appeared yet."""
-        run(self._twin.cancel_scheduled(*sequence_numbers, transaction=optional(lambda one: one._twin, transaction)))
-
-    def close(self) -> None:
-        """Detach the link. The factory and its other senders and receivers go on."""
-        run(self._twin.close())
-
-    def send_some(self, payloads: Sequence[bytes], timeout_s: float, max_batch_bytes: int | None = None) -> int:
-        """Try once, whatever the retry policy says, to send the first of these messages: as many as one transfer holds.
-        Returns how many; none is sent if one of them, the first or a later one, is too large. For the inside of this
-        library.
-        """
-        return run(self._twin.send_some(payloads, timeout_s, max_batch_bytes))
-
-
-class SubscriptionClient:
-    """Receives from a subscription, which behaves as a queue does."""
-
-    _twin: asynchronous.SubscriptionClient
-
-    @classmethod
-    def _of(cls, twin: asynchronous.SubscriptionClient) -> SubscriptionClient:
-        made = cls.__new__(cls)
-        made._twin = twin
-        return made
-
-    @property
-    def topic_path(self) -> str:
-        """The path of the topic."""
-        return self._twin.topic_path
-
-    @property
-    def name(self) -> str:
-        """The name of the subscription."""
-        return self._twin.name
-
-    def __enter__(self) -> Self:
-        run(self._twin.__aenter__())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        run(self._twin.__aexit__(kind, error, trace))
-
-    def close(self) -> None:
-        """Give back what was fetched ahead, and detach the link."""
-        run(self._twin.close())
-
-    @property
-    def receive_mode(self) -> ReceiveMode:
-        """Whether messages are held until they are completed."""
-        return self._twin.receive_mode
-
-    def receive(self, timeout: timedelta | float | None = None) -> BrokeredMessage | None:
-        """The next message; None when none came in this time (in seconds, or the factory's operation_timeout)."""
-        return optional(BrokeredMessage._of, run(self._twin.receive(timeout)))
-
-    def receive_batch(self, max_count: int, timeout: timedelta | float | None = None) -> list[BrokeredMessage]:
-        """Up to `max_count` messages: those that are there when the first one is. None when none came in time."""
-        return mapped(BrokeredMessage._of, run(self._twin.receive_batch(max_count, timeout)))
-
-    def peek(self, max_count: int = 1, from_sequence_number: int | None = None) -> list[BrokeredMessage]:
-        """Look at messages without locking them. Each call goes on where the last one ended."""
-        return mapped(BrokeredMessage._of, run(self._twin.peek(max_count, from_sequence_number)))
-
-    def receive_deferred(self, *sequence_numbers: int) -> list[BrokeredMessage]:
-        """Messages that were deferred, by their sequence numbers. If one of them is not there, none is received."""
-        return mapped(BrokeredMessage._of, run(self._twin.receive_deferred(*sequence_numbers)))
-
-    def accept_session(self, session_id: str | None = None, timeout: timedelta | float | None = None) -> MessageSession:
-        """Lock a session for yourself: the one named, or the next that has messages. OperationTimeoutError if none."""
-        return MessageSession._of(run(self._twin.accept_session(session_id, timeout)))
-
-    def session_ids(self) -> list[str]:
-        """The sessions that have messages or state."""
-        return run(self._twin.session_ids())
-
-
-class TopicClient:
-    """Sends to a topic."""
-
-    _twin: asynchronous.TopicClient
-
-    @classmethod
-    def _of(cls, twin: asynchronous.TopicClient) -> TopicClient:
-        made = cls.__new__(cls)
-        made._twin = twin
-        return made
-
-    @property
-    def path(self) -> str:
-        """The path of the topic."""
-        return self._twin.path
-
-    def __enter__(self) -> Self:
-        run(self._twin.__aenter__())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        run(self._twin.__aexit__(kind, error, trace))
-
-    def close(self) -> None:
-        """Detach the link."""
-        run(self._twin.close())
-
-    def send(self, message: BrokeredMessage, *, transaction: Transaction | None = None) -> None:
-        """Send a message, and return when the service has it on disk."""
-        run(self._twin.send(message._twin, transaction=optional(lambda one: one._twin, transaction)))
-
-    def send_batch(self, messages: Iterable[BrokeredMessage], *, transaction: Transaction | None = None) -> None:
-        """Send messages together: in one transfer if they fit, in as few as possible if not."""
-        run(
-            self._twin.send_batch(
-                mapped(lambda one: one._twin, messages), transaction=optional(lambda one: one._twin, transaction)
-            )
-        )
-
-    def schedule(
-        self, message: BrokeredMessage, enqueue_time_utc: datetime, *, transaction: Transaction | None = None
-    ) -> int:
-        """Send a message that appears at a time. Returns the sequence number by which it can be cancelled."""
-        return run(
-            self._twin.schedule(
-                message._twin, enqueue_time_utc, transaction=optional(lambda one: one._twin, transaction)
-            )
-        )
-
-    def cancel_scheduled(self, *sequence_numbers: int, transaction: Transaction | None = None) -> None:
-        """Take back messages that were scheduled and have not appeared yet."""
-        run(self._twin.cancel_scheduled(*sequence_numbers, transaction=optional(lambda one: one._twin, transaction)))
-
-
-class Transaction:
-    """One transaction. It begins with its first operation, on the connection of that, and is lost with it."""
-
-    _twin: asynchronous.Transaction
-
-    @classmethod
-    def _of(cls, twin: asynchronous.Transaction) -> Transaction:
-        made = cls.__new__(cls)
-        made._twin = twin
-        return made
-
-    def __enter__(self) -> Self:
-        run(self._twin.__aenter__())
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        run(self._twin.__aexit__(kind, error, trace))
 
 
 class MessageSession(MessageReceiver):

@@ -8,8 +8,6 @@ emulator_hubs   the part of it that is about event hubs
 values          values of the right kind, or an error that names the place
 lines           the line on which that is
 creation        entities: making what is missing, changing what the file has changed
-hubs            the same for event hubs
-tiers           what the tier of a namespace says to them
 authorization   the same for shared access rules of namespaces
 """
 
@@ -23,7 +21,7 @@ from tandem.config.configuration import (
     SubscriptionSettings,
     TopicSettings,
 )
-from tandem.config.creation import create_missing, find_changes, update_changed
+from tandem.config.creation import apply_entities, plan_entities
 from tandem.config.reading import read_configuration
 from tandem.config.values import require_namespace_name
 
@@ -33,10 +31,9 @@ __all__ = [
     "NamespaceSettings",
     "SubscriptionSettings",
     "TopicSettings",
+    "apply_entities",
     "authorization_changes",
-    "create_missing",
-    "find_changes",
+    "plan_entities",
     "read_configuration",
     "require_namespace_name",
-    "update_changed",
 ]

@@ -12,7 +12,11 @@ from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.tiers import Tier
 from tandem.engine.topic_description import TopicDescription
 
-__all__ = ["Configuration", "KeySettings", "NamespaceSettings", "SubscriptionSettings", "TopicSettings"]
+__all__ = ["Configuration", "Given", "KeySettings", "NamespaceSettings", "SubscriptionSettings", "TopicSettings"]
+
+
+# Which settings are written down, by the path of the entity in lower case. A description has them all.
+Given = dict[str, frozenset[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +54,7 @@ class NamespaceSettings:
     topics: list[TopicSettings] = field(default_factory=list)
     hubs: list[EventHubDescription] = field(default_factory=list)
     authorization_rules: list[KeySettings] = field(default_factory=list)
-    # Which settings are written down, by the path of the entity in lower case. A description has them all.
-    given: dict[str, frozenset[str]] = field(default_factory=dict)
+    given: Given = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

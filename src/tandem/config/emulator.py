@@ -5,9 +5,10 @@ Durations are ISO 8601. Namespaces of the same name are one.
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
-from tandem.config.configuration import Configuration, NamespaceSettings, SubscriptionSettings, TopicSettings
+from tandem.config.configuration import Configuration, Given, NamespaceSettings, SubscriptionSettings, TopicSettings
 from tandem.config.emulator_hubs import read_hub_namespaces
 from tandem.config.values import (
     Misplaced,
@@ -17,6 +18,7 @@ from tandem.config.values import (
     check_names,
     check_namespaces,
     named,
+    noted,
     require_known,
     require_namespace_name,
 )
@@ -24,35 +26,11 @@ from tandem.durations import parse_duration_ms
 from tandem.engine.description import QueueDescription
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic_description import TopicDescription
+from tandem.entity_settings import QUEUE, SERVICE_WORDS, SUBSCRIPTION, TOPIC, Form, setting_of, settings_of
 from tandem.errors import ArgumentError
 from tandem.management.rule_lists import read_rules
 
 __all__ = ["from_emulator"]
-
-# Which settings are written down, by the path of the entity in lower case.
-Given = dict[str, frozenset[str]]
-
-# The properties of entities, with the field that each becomes. Those that end in _ms are durations.
-_FIELDS: Final = {
-    "AutoDeleteOnIdle": "auto_delete_on_idle_ms",
-    "DeadLetteringOnFilterEvaluationExceptions": "dead_lettering_on_filter_evaluation_exceptions",
-    "DeadLetteringOnMessageExpiration": "dead_lettering_on_message_expiration",
-    "DefaultMessageTimeToLive": "default_message_time_to_live_ms",
-    "DuplicateDetectionHistoryTimeWindow": "duplicate_detection_history_time_window_ms",
-    "EnableBatchedOperations": "enable_batched_operations",
-    "EnablePartitioning": "enable_partitioning",
-    "ForwardDeadLetteredMessagesTo": "forward_dead_lettered_messages_to",
-    "ForwardTo": "forward_to",
-    "LockDuration": "lock_duration_ms",
-    "MaxDeliveryCount": "max_delivery_count",
-    "MaxMessageSizeInKilobytes": "max_message_size_in_kilobytes",
-    "MaxSizeInMegabytes": "max_size_in_megabytes",
-    "RequiresDuplicateDetection": "requires_duplicate_detection",
-    "RequiresSession": "requires_session",
-    "Status": "status",
-    "SupportOrdering": "support_ordering",
-    "UserMetadata": "user_metadata",
-}
 
 _RULE_PROPERTIES: Final = ("FilterType", "SqlFilter", "CorrelationFilter", "Action")
 _FILTER_TYPES: Final = ("Sql", "Correlation")
@@ -70,12 +48,9 @@ _CORRELATION_FIELDS: Final = {
 }
 
 
-# How the file spells what an error calls by its name in Tandem.
-_SPELLINGS: Final = {field: f"Properties.{name}" for name, field in _FIELDS.items()} | {"name": "Name"}
-
-
 def _spelling(field: str) -> str:
-    return _SPELLINGS.get(field, field)
+    setting = setting_of(field)
+    return "Name" if setting is None else f"Properties.{setting.element}"
 
 
 def from_emulator(value: object) -> Configuration:
@@ -124,19 +99,16 @@ def _namespace(value: object, where: str) -> NamespaceSettings:
 
 
 def _queue(value: object, where: str, given: Given) -> QueueDescription:
-    fields = _entity_fields(as_object(value, where), where, "queue", QueueDescription("defaults"))
-    with named(where, _spelling):
-        description = QueueDescription.from_fields(fields)
-    given[description.name.lower()] = frozenset(fields)
-    return description
+    fields = _entity_fields(as_object(value, where), where, QUEUE)
+    with _named(where):
+        return noted(QueueDescription.from_fields(fields), fields, given)
 
 
 def _topic(value: object, where: str, given: Given) -> TopicSettings:
     topic = as_object(value, where)
-    fields = _entity_fields(topic, where, "topic", TopicDescription("defaults"))
-    with named(where, _spelling):
-        description = TopicDescription.from_fields(fields)
-    given[description.name.lower()] = frozenset(fields)
+    fields = _entity_fields(topic, where, TOPIC)
+    with _named(where):
+        description = noted(TopicDescription.from_fields(fields), fields, given)
     subscriptions = as_list(topic, "Subscriptions", f"{where}.")
     settings = [_subscription(description.name, one, place, given) for place, one in subscriptions]
     return TopicSettings(description, settings)
@@ -144,34 +116,35 @@ def _topic(value: object, where: str, given: Given) -> TopicSettings:
 
 def _subscription(topic: str, value: object, where: str, given: Given) -> SubscriptionSettings:
     subscription = as_object(value, where)
-    defaults = SubscriptionDescription("topic", "defaults")
-    fields = _entity_fields(subscription, where, "subscription", defaults)
-    with named(where, _spelling):
-        description = SubscriptionDescription.from_fields({"topic_name": topic, **fields})
-    given[description.name.lower()] = frozenset(fields)
+    fields = _entity_fields(subscription, where, SUBSCRIPTION)
+    with _named(where):
+        description = noted(SubscriptionDescription.from_fields({"topic_name": topic, **fields}), fields, given)
     rules = [_rule(one, place) for place, one in as_list(subscription, "Rules", f"{where}.")]
     with named(where):
         # Without rules it gets everything, as in the emulator.
         return SubscriptionSettings(description, read_rules("Rules", rules, 0) if rules else None)
 
 
-def _entity_fields(entity: dict[str, Any], where: str, noun: str, defaults: QueueDescription) -> dict[str, object]:
+def _named(where: str) -> AbstractContextManager[None]:
+    return named(where, words=SERVICE_WORDS, spelling=_spelling)
+
+
+def _entity_fields(entity: dict[str, Any], where: str, kind: str) -> dict[str, object]:
     fields: dict[str, object] = {"name": as_text(entity.get("Name"), f"{where}.Name")}
-    known = defaults.to_fields()
+    known = {one.element: one for one in settings_of(kind) if one.element}
     for key, value in as_object(entity.get("Properties") or {}, f"{where}.Properties").items():
-        target = _FIELDS.get(key)
+        setting = known.get(key)
         place = f"{where}.Properties.{key}"
-        if target is None or target not in known:
-            allowed = ", ".join(name for name, field in _FIELDS.items() if field in known)
-            raise Misplaced(place, f"{place} is not a property of a {noun}; those are {allowed}")
-        if target.endswith("_ms"):
+        if setting is None:
+            raise Misplaced(place, f"{place} is not a property of a {kind}; those are {', '.join(known)}")
+        if setting.form is Form.DURATION:
             text = as_text(value, place)
             try:
-                fields[target] = parse_duration_ms(text, place)
+                fields[setting.name] = parse_duration_ms(text, place)
             except ArgumentError as error:
                 raise Misplaced(place, str(error)) from error
         else:
-            fields[target] = value
+            fields[setting.name] = value
     return fields
 
 

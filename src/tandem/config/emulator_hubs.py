@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tandem.config.configuration import NamespaceSettings
+from tandem.config.configuration import Given, NamespaceSettings
 from tandem.config.values import (
     Misplaced,
     as_list,
@@ -17,11 +17,13 @@ from tandem.config.values import (
     as_text,
     check_names,
     named,
+    noted,
     require_known,
     require_namespace_name,
 )
 from tandem.engine.hubs.description import EventHubDescription
-from tandem.management.hub_fields import new_hub
+from tandem.entity_settings import SERVICE_WORDS
+from tandem.management.hubs import new_hub
 
 __all__ = ["read_hub_namespaces"]
 
@@ -43,14 +45,12 @@ def _namespace(value: object, where: str) -> NamespaceSettings:
     require_namespace_name(name, f"{where}.Name")
     settings = NamespaceSettings(name)
     for place, one in as_list(namespace, "Entities", f"{where}."):
-        hub, given = _hub(one, place)
-        settings.hubs.append(hub)
-        settings.given[hub.name.lower()] = given
+        settings.hubs.append(_hub(one, place, settings.given))
     check_names(settings, f"{where}.", _list_spelling)
     return settings
 
 
-def _hub(value: object, where: str) -> tuple[EventHubDescription, frozenset[str]]:
+def _hub(value: object, where: str, given: Given) -> EventHubDescription:
     entity = as_object(value, where)
     require_known(entity, tuple(_SPELLINGS.values()), f"{where}.")
     groups = [
@@ -60,8 +60,8 @@ def _hub(value: object, where: str) -> tuple[EventHubDescription, frozenset[str]
     fields: dict[str, object] = {"name": as_text(entity.get("Name"), f"{where}.Name"), "consumer_groups": groups}
     if "PartitionCount" in entity:
         fields["partition_count"] = _whole_number(entity["PartitionCount"], f"{where}.PartitionCount")
-    with named(where, lambda field: _SPELLINGS.get(field, field)):
-        return new_hub(fields), frozenset(fields)
+    with named(where, words=SERVICE_WORDS, spelling=lambda field: _SPELLINGS.get(field, field)):
+        return noted(new_hub(fields), fields, given)
 
 
 def _whole_number(value: object, where: str) -> int:

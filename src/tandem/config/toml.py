@@ -1,4 +1,4 @@
-"""Tandem's own form. Names and values are those of the JSON API.
+"""Tandem's own form. Names and values are those of the JSON API, and a time may be written for people.
 
 namespace = "sbemulatorns"
 tier = "standard"
@@ -8,7 +8,7 @@ listen = ["5671", "tls://0.0.0.0:443"]
 
 [[queues]]
 name = "orders"
-lock_duration_ms = 30_000
+lock_duration = "30s"
 
 [[topics]]
 name = "prices"
@@ -47,7 +47,7 @@ from __future__ import annotations
 import datetime
 from typing import Any, Final
 
-from tandem.config.configuration import Configuration, NamespaceSettings, SubscriptionSettings, TopicSettings
+from tandem.config.configuration import Configuration, Given, NamespaceSettings, SubscriptionSettings, TopicSettings
 from tandem.config.values import (
     Misplaced,
     as_list,
@@ -58,6 +58,7 @@ from tandem.config.values import (
     check_namespaces,
     key_settings,
     named,
+    noted,
     require_known,
     require_namespace_name,
 )
@@ -66,9 +67,10 @@ from tandem.engine.hubs.description import EventHubDescription
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.tiers import Tier, tier_of
 from tandem.engine.topic_description import TopicDescription
+from tandem.entity_settings import HUB, QUEUE, SUBSCRIPTION, TOPIC, durations_as_ms
 from tandem.errors import ArgumentError, ConfigurationError
 from tandem.hosts import MAX_PORT
-from tandem.management.hub_fields import new_hub
+from tandem.management.hubs import new_hub
 from tandem.management.rule_lists import read_rules
 from tandem.rules.values import DateTime, rule_value
 from tandem.server.health.settings import MAX_MEGABYTES, MAX_TIME_MS
@@ -174,13 +176,13 @@ def _namespace(name: str | None, value: dict[str, Any], prefix: str) -> Namespac
     settings = NamespaceSettings(
         name,
         tier=_tier(value, prefix),
-        queues=[_queue(one, where) for where, one in as_list(value, "queues", prefix)],
-        topics=[_topic(one, where) for where, one in as_list(value, "topics", prefix)],
-        hubs=[_hub(one, where) for where, one in as_list(value, "hubs", prefix)],
         authorization_rules=[key_settings(one, where) for where, one in as_list(value, "authorization_rules", prefix)],
     )
+    given = settings.given
+    settings.queues.extend(_queue(one, where, given) for where, one in as_list(value, "queues", prefix))
+    settings.topics.extend(_topic(one, where, given) for where, one in as_list(value, "topics", prefix))
+    settings.hubs.extend(_hub(one, where, given) for where, one in as_list(value, "hubs", prefix))
     check_names(settings, prefix)
-    _note_given(settings, value)
     return settings
 
 
@@ -194,43 +196,38 @@ def _tier(value: dict[str, Any], prefix: str) -> Tier | None:
         raise Misplaced(place, f"{prefix}{error}") from error
 
 
-def _note_given(settings: NamespaceSettings, value: dict[str, Any]) -> None:
-    """Everything was judged before: each description has its table, in the same order."""
-    given = settings.given
-    for queue, fields in zip(settings.queues, value.get("queues") or [], strict=True):
-        given[queue.name.lower()] = frozenset(fields)
-    for topic, fields in zip(settings.topics, value.get("topics") or [], strict=True):
-        given[topic.description.name.lower()] = frozenset(fields)
-        for subscription, inner in zip(topic.subscriptions, fields.get("subscriptions") or [], strict=True):
-            given[subscription.description.name.lower()] = frozenset(inner)
-    for hub, fields in zip(settings.hubs, value.get("hubs") or [], strict=True):
-        given[hub.name.lower()] = frozenset(fields)
+def _queue(value: object, where: str, given: Given) -> QueueDescription:
+    fields = as_object(value, where)
+    with named(where, fields):
+        read = durations_as_ms(QUEUE, fields)
+        return noted(QueueDescription.from_fields(read), read, given)
 
 
-def _queue(value: object, where: str) -> QueueDescription:
-    with named(where):
-        return QueueDescription.from_fields(as_object(value, where))
+def _hub(value: object, where: str, given: Given) -> EventHubDescription:
+    fields = as_object(value, where)
+    with named(where, fields):
+        read = durations_as_ms(HUB, fields)
+        return noted(new_hub(read), read, given)
 
 
-def _hub(value: object, where: str) -> EventHubDescription:
-    with named(where):
-        return new_hub(as_object(value, where))
-
-
-def _topic(value: object, where: str) -> TopicSettings:
+def _topic(value: object, where: str, given: Given) -> TopicSettings:
     fields = dict(as_object(value, where))
     subscriptions = as_list(fields, "subscriptions", f"{where}.")
     fields.pop("subscriptions", None)
-    with named(where):
-        description = TopicDescription.from_fields(fields)
-    return TopicSettings(description, [_subscription(description.name, one, place) for place, one in subscriptions])
+    with named(where, fields):
+        read = durations_as_ms(TOPIC, fields)
+        description = noted(TopicDescription.from_fields(read), read, given)
+    return TopicSettings(
+        description, [_subscription(description.name, one, place, given) for place, one in subscriptions]
+    )
 
 
-def _subscription(topic: str, value: object, where: str) -> SubscriptionSettings:
+def _subscription(topic: str, value: object, where: str, given: Given) -> SubscriptionSettings:
     fields = dict(as_object(value, where))
     rules = fields.pop("rules", None)
-    with named(where):
-        description = SubscriptionDescription.from_fields({"topic_name": topic, **fields})
+    with named(where, fields):
+        read = durations_as_ms(SUBSCRIPTION, fields)
+        description = noted(SubscriptionDescription.from_fields({"topic_name": topic, **read}), read, given)
         return SubscriptionSettings(description, None if rules is None else read_rules("rules", _plain(rules), 0))
 
 

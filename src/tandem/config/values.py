@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, Final, TypeVar
 
+from tandem.arguments import JSON_WORDS, Words
 from tandem.auth.keys import MAX_RULES_PER_SCOPE, AuthorizationRule
-from tandem.config.configuration import KeySettings, NamespaceSettings
+from tandem.config.configuration import Given, KeySettings, NamespaceSettings
+from tandem.engine.description import EntityDescription
+from tandem.entity_settings import PEOPLE_WORDS, setting_of
 from tandem.errors import ArgumentError, ConfigurationError
 
 __all__ = [
@@ -22,9 +25,12 @@ __all__ = [
     "check_namespaces",
     "key_settings",
     "named",
+    "noted",
     "require_known",
     "require_namespace_name",
 ]
+
+Described = TypeVar("Described", bound=EntityDescription)
 
 # Namespaces of one broker. Each has a store of its own, with its files and its memory.
 MAX_NAMESPACES: Final = 50
@@ -93,17 +99,35 @@ def as_text(value: object, where: str) -> str:
 
 
 @contextlib.contextmanager
-def named(where: str, spelling: Callable[[str], str] = str) -> Iterator[None]:
-    """What is wrong inside is an error that names the place.
+def named(
+    where: str,
+    fields: Collection[str] = (),
+    words: Words = JSON_WORDS,
+    spelling: Callable[[str], str] = str,
+) -> Iterator[None]:
+    """Turn an error inside into one that names the place.
 
-    It begins with the name of the setting, as everywhere in Tandem; `spelling` is how the file writes that.
+    `fields` are those of the file, in which a time may be written for people; `words` are the words of the file's form,
+    and `spelling` says where in it a field stands.
     """
     try:
         yield
     except ArgumentError as error:
-        text = str(error)
-        setting = re.split(r"[\s:]", text, maxsplit=1)[0]
-        raise Misplaced(f"{where}.{spelling(setting)}", f"{where}: {text}") from error
+        argument = error.argument
+        if argument is None:
+            raise Misplaced(where, f"{where}: {error}") from error
+        setting = setting_of(argument.field)
+        if setting is not None and argument.field not in fields and setting.label in fields:
+            place, words = setting.label, PEOPLE_WORDS
+        else:
+            place = spelling(argument.field)
+        raise Misplaced(f"{where}.{place}", f"{where}: {words.sentence(argument)}") from error
+
+
+def noted(description: Described, fields: Collection[str], given: Given) -> Described:
+    """Return a description after noting which fields the file has of it."""
+    given[description.name.lower()] = frozenset(fields)
+    return description
 
 
 def key_settings(value: object, where: str) -> KeySettings:

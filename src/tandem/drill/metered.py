@@ -13,10 +13,11 @@ from typing import Any, Final, Self
 
 from tandem.errors import RemoteError
 from tandem.testing.json_api import JsonApi
+from tandem.wire_names import JSON_API
 
 __all__ = ["Metered", "read_metered"]
 
-_EVENTS: Final = "/$api/v1/hubs/$operations/partitions/0/events?format=json"
+_EVENTS: Final = f"{JSON_API}/hubs/$operations/partitions/0/events?format=json"
 _PAGE_EVENTS: Final = 1_000
 
 # Seconds between two looks. The broker writes its records once a second.

@@ -47,9 +47,9 @@ def outage_of(plan: DrillPlan) -> Outage:
 
     def begin(broker: Broker) -> None:
         for entity in entities:
-            broker.request("POST", "/$api/v1/faults", {**settings, "entity": entity})
+            broker.management.inject_fault({**settings, "entity": entity})
 
     def end(broker: Broker) -> None:
-        broker.request("DELETE", "/$api/v1/faults")
+        broker.management.clear_faults()
 
     return Outage(begin, end)

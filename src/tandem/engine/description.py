@@ -1,96 +1,75 @@
-"""What a user can choose about a queue: each property with its default and its bounds.
+"""Descriptions of queues: the settings that a user has chosen, with those that the engine acts upon as attributes.
 
-The defaults are those of the cloud service. A description is checked as a whole when it is made, so that no other
-code has to doubt it. Topics and subscriptions are described by the same properties, each by its own part of them:
-`topic_description` and `subscription_description`.
+The settings, their defaults and their bounds are in `tandem.entity_settings`. A description is checked as a whole when
+it is made, so that no other code has to doubt it. Topics and subscriptions are described by their own part of the same
+settings: `topic_description` and `subscription_description`.
 """
 
 from __future__ import annotations
 
-import enum
 from typing import Final
 
 from tandem.addresses import validate_entity_name
 from tandem.auth.keys import MAX_RULES_PER_SCOPE, AuthorizationRule
-from tandem.engine.message import NEVER_MS
-from tandem.errors import ArgumentError, ArgumentOutOfRange, ConfigurationError
-from tandem.limits import (
-    MAX_DELIVERY_COUNT,
-    MAX_DUPLICATE_WINDOW_MS,
-    MAX_LOCK_DURATION_MS,
-    MAX_MESSAGE_SIZE_KILOBYTES,
-    MAX_QUEUE_SIZE_MEGABYTES,
-    MAX_USER_METADATA_CHARACTERS,
-    MIN_AUTO_DELETE_ON_IDLE_MS,
-    MIN_DUPLICATE_WINDOW_MS,
-    MIN_LOCK_DURATION_MS,
-    MIN_TIME_TO_LIVE_MS,
-    PARTITION_COUNT,
+from tandem.entity_settings import (
+    NAME_FIELDS,
+    QUEUE,
+    RULES_FIELD,
+    EntityStatus,
+    Form,
+    checked_values,
+    default_values,
+    fixed_change,
+    refuse_unknown,
+    scheme_field,
+    settings_of,
 )
+from tandem.errors import ArgumentError, ArgumentOutOfRange, ConfigurationError
+from tandem.limits import PARTITION_COUNT
 
 __all__ = [
     "EntityDescription",
     "EntityStatus",
-    "FieldTypes",
     "QueueDescription",
-    "checked_fields",
-    "default_fields",
-    "status_of",
-    "within",
+    "number",
+    "optional_number",
+    "take_names",
+    "take_rules",
 ]
 
-# Per property the type of its values, and whether it may be null.
-FieldTypes = dict[str, tuple[type, bool]]
+_MESSAGE_SIZE: Final = "max_message_size_in_kilobytes"
 
-_DEFAULT_LOCK_DURATION_MS: Final = 60_000
-_DEFAULT_DUPLICATE_WINDOW_MS: Final = 600_000
-_DEFAULT_MAX_DELIVERY_COUNT: Final = 10
-_DEFAULT_MAX_SIZE_MEGABYTES: Final = 1_024
-_DEFAULT_MAX_MESSAGE_SIZE_KILOBYTES: Final = 256
-
-
-class EntityStatus(enum.Enum):
-    """What an entity lets clients do."""
-
-    ACTIVE = "Active"
-    DISABLED = "Disabled"
-    SEND_DISABLED = "SendDisabled"
-    RECEIVE_DISABLED = "ReceiveDisabled"
+# What a topic or a subscription has in place of the settings that only queues have.
+_DEFAULTS: Final = default_values(QUEUE)
 
 
 class EntityDescription:
-    """What entities of every kind have: a name, a status, and rules of their own."""
+    """What entities of every kind have: a name, a status, settings, and rules of their own."""
 
-    __slots__ = ("authorization_rules", "name", "status", "user_metadata")
+    __slots__ = ("authorization_rules", "name", "schemes", "status", "values")
 
     def __init__(
-        self,
-        name: str,
-        status: EntityStatus,
-        user_metadata: str | None,
-        authorization_rules: list[AuthorizationRule] | None,
+        self, name: str, authorization_rules: list[AuthorizationRule] | None, settings: dict[str, object]
     ) -> None:
         self.name = name
-        self.status = status
-        self.user_metadata = user_metadata
         # Rules for this entity alone. In a description that changes another, None leaves them as they are.
         self.authorization_rules = authorization_rules
-
-    def check_common(self) -> None:
-        if self.user_metadata is not None and len(self.user_metadata) > MAX_USER_METADATA_CHARACTERS:
-            raise ArgumentOutOfRange(
-                f"user_metadata has {len(self.user_metadata)} characters; at most {MAX_USER_METADATA_CHARACTERS} are "
-                "allowed"
+        if authorization_rules is not None and len(authorization_rules) > MAX_RULES_PER_SCOPE:
+            raise ArgumentOutOfRange.of(
+                "{field} has {value} rules; at most {most} are allowed",
+                RULES_FIELD,
+                value=len(authorization_rules),
+                most=MAX_RULES_PER_SCOPE,
             )
-        if self.authorization_rules is not None and len(self.authorization_rules) > MAX_RULES_PER_SCOPE:
-            raise ArgumentOutOfRange(
-                f"authorization_rules has {len(self.authorization_rules)} rules; at most {MAX_RULES_PER_SCOPE} are "
-                "allowed"
-            )
+        # The schemes of the addresses in which settings were written, which clients of Atom expect back.
+        self.schemes = _take_schemes(self.kind, settings)
+        # Every setting of this kind, by name, as JSON has them.
+        self.values = checked_values(self.kind, settings)
+        self.status = EntityStatus(self.values["status"])
 
     @property
     def kind(self) -> str:
-        """What it describes, in one word."""
+        """The kind of entity, in one word."""
         raise NotImplementedError
 
     @property
@@ -101,33 +80,53 @@ class EntityDescription:
     def can_receive(self) -> bool:
         return self.status is EntityStatus.ACTIVE or self.status is EntityStatus.SEND_DISABLED
 
+    def name_fields(self) -> dict[str, object]:
+        """Return the fields that say which entity this is."""
+        return {"name": self.name}
+
     def to_fields(self) -> dict[str, object]:
-        """Plain values by name: what the management API shows. Keys are not for everybody who may look."""
-        raise NotImplementedError
+        """Return plain values by name, as the management API shows them. Keys are not for everybody who may look."""
+        fields = self.name_fields()
+        fields.update(self.values)
+        return fields
 
     def stored_fields(self) -> dict[str, object]:
         """Return what is stored: the same, the keys, and the schemes of addresses."""
         fields = self.to_fields()
         if self.authorization_rules:
-            fields["authorization_rules"] = [rule.to_dict() for rule in self.authorization_rules]
+            fields[RULES_FIELD] = [rule.to_dict() for rule in self.authorization_rules]
+        for name, scheme in self.schemes.items():
+            fields[scheme_field(name)] = scheme
         return fields
+
+    def check_change(self, old: EntityDescription, noun: str) -> None:
+        """Refuse to change what an entity has for life: its name, and settings that are fixed."""
+        before, after = old.to_fields(), self.to_fields()
+        fixed = fixed_change(self.kind, before, after)
+        changed = [name for name in NAME_FIELDS[self.kind] if before[name] != after[name]]
+        if fixed is not None:
+            changed.append(fixed.name)
+        if changed:
+            raise ArgumentError.of(
+                f"SubCode=40000. The value for the {{field}} property of an existing {noun} cannot be changed: it is "
+                "{existing}, asked for was {value}.",
+                changed[0],
+                existing=before[changed[0]],
+                value=after[changed[0]],
+            )
 
 
 class QueueDescription(EntityDescription):
-    """The chosen properties of one queue. None as a time means never."""
+    """The chosen settings of one queue. None as a time means never."""
 
     __slots__ = (
         "auto_delete_on_idle_ms",
         "dead_lettering_on_message_expiration",
         "default_message_time_to_live_ms",
         "duplicate_detection_history_time_window_ms",
-        "enable_batched_operations",
-        "enable_express",
         "enable_partitioning",
         "forward_dead_lettered_messages_to",
-        "forward_dead_lettered_messages_to_scheme",
         "forward_to",
-        "forward_to_scheme",
         "is_message_size_chosen",
         "lock_duration_ms",
         "max_delivery_count",
@@ -138,74 +137,28 @@ class QueueDescription(EntityDescription):
     )
 
     def __init__(
-        self,
-        name: str,
-        lock_duration_ms: int = _DEFAULT_LOCK_DURATION_MS,
-        max_size_in_megabytes: int = _DEFAULT_MAX_SIZE_MEGABYTES,
-        requires_duplicate_detection: bool = False,
-        requires_session: bool = False,
-        default_message_time_to_live_ms: int | None = None,
-        dead_lettering_on_message_expiration: bool = False,
-        duplicate_detection_history_time_window_ms: int = _DEFAULT_DUPLICATE_WINDOW_MS,
-        max_delivery_count: int = _DEFAULT_MAX_DELIVERY_COUNT,
-        enable_batched_operations: bool = True,
-        status: EntityStatus = EntityStatus.ACTIVE,
-        auto_delete_on_idle_ms: int | None = None,
-        enable_partitioning: bool = False,
-        forward_to: str | None = None,
-        forward_dead_lettered_messages_to: str | None = None,
-        user_metadata: str | None = None,
-        max_message_size_in_kilobytes: int | None = None,
-        authorization_rules: list[AuthorizationRule] | None = None,
-        enable_express: bool = False,
-        forward_to_scheme: str | None = None,
-        forward_dead_lettered_messages_to_scheme: str | None = None,
+        self, name: str, authorization_rules: list[AuthorizationRule] | None = None, **settings: object
     ) -> None:
-        super().__init__(name, status, user_metadata, authorization_rules)
-        self.lock_duration_ms = lock_duration_ms
-        self.max_size_in_megabytes = max_size_in_megabytes
-        self.requires_duplicate_detection = requires_duplicate_detection
-        self.requires_session = requires_session
-        self.default_message_time_to_live_ms = default_message_time_to_live_ms
-        self.dead_lettering_on_message_expiration = dead_lettering_on_message_expiration
-        self.duplicate_detection_history_time_window_ms = duplicate_detection_history_time_window_ms
-        self.max_delivery_count = max_delivery_count
-        self.enable_batched_operations = enable_batched_operations
-        self.auto_delete_on_idle_ms = auto_delete_on_idle_ms
-        self.enable_partitioning = enable_partitioning
-        # Kept for those who ask for it: every message is on disk before it is acknowledged in any case.
-        self.enable_express = enable_express
-        self.forward_to = forward_to or None
-        self.forward_dead_lettered_messages_to = forward_dead_lettered_messages_to or None
-        # The schemes of the addresses in which the two were written, which clients of Atom expect back.
-        self.forward_to_scheme = forward_to_scheme
-        self.forward_dead_lettered_messages_to_scheme = forward_dead_lettered_messages_to_scheme
-        # The size of an entity that is created without one is the default of the namespace's tier.
-        self.is_message_size_chosen = max_message_size_in_kilobytes is not None
-        self.max_message_size_in_kilobytes = _DEFAULT_MAX_MESSAGE_SIZE_KILOBYTES
-        if max_message_size_in_kilobytes is not None:
-            self.max_message_size_in_kilobytes = max_message_size_in_kilobytes
-        self._check()
-
-    def _check(self) -> None:
+        """Settings are given by name, as JSON has them; those that are left out have their defaults."""
+        super().__init__(name, authorization_rules, settings)
         self.check_name()
-        within("lock_duration_ms", self.lock_duration_ms, MIN_LOCK_DURATION_MS, MAX_LOCK_DURATION_MS)
-        within("max_size_in_megabytes", self.max_size_in_megabytes, 1, MAX_QUEUE_SIZE_MEGABYTES)
-        within(
-            "duplicate_detection_history_time_window_ms",
-            self.duplicate_detection_history_time_window_ms,
-            MIN_DUPLICATE_WINDOW_MS,
-            MAX_DUPLICATE_WINDOW_MS,
-        )
-        within("max_delivery_count", self.max_delivery_count, 1, MAX_DELIVERY_COUNT)
-        within("max_message_size_in_kilobytes", self.max_message_size_in_kilobytes, 1, MAX_MESSAGE_SIZE_KILOBYTES)
-        if self.default_message_time_to_live_ms is not None:
-            within(
-                "default_message_time_to_live_ms", self.default_message_time_to_live_ms, MIN_TIME_TO_LIVE_MS, NEVER_MS
-            )
-        if self.auto_delete_on_idle_ms is not None:
-            within("auto_delete_on_idle_ms", self.auto_delete_on_idle_ms, MIN_AUTO_DELETE_ON_IDLE_MS, NEVER_MS)
-        self.check_common()
+        values = dict(_DEFAULTS)
+        values.update(self.values)
+        self.lock_duration_ms = number(values["lock_duration_ms"])
+        self.max_size_in_megabytes = number(values["max_size_in_megabytes"])
+        self.requires_duplicate_detection = _flag(values["requires_duplicate_detection"])
+        self.requires_session = _flag(values["requires_session"])
+        self.default_message_time_to_live_ms = optional_number(values["default_message_time_to_live_ms"])
+        self.dead_lettering_on_message_expiration = _flag(values["dead_lettering_on_message_expiration"])
+        self.duplicate_detection_history_time_window_ms = number(values["duplicate_detection_history_time_window_ms"])
+        self.max_delivery_count = number(values["max_delivery_count"])
+        self.auto_delete_on_idle_ms = optional_number(values["auto_delete_on_idle_ms"])
+        self.enable_partitioning = _flag(values["enable_partitioning"])
+        self.forward_to = _optional_text(values["forward_to"])
+        self.forward_dead_lettered_messages_to = _optional_text(values["forward_dead_lettered_messages_to"])
+        self.max_message_size_in_kilobytes = number(values[_MESSAGE_SIZE])
+        # The size of an entity that is created without one is the default of the namespace's tier.
+        self.is_message_size_chosen = _MESSAGE_SIZE in settings
 
     def check_name(self) -> None:
         validate_entity_name(self.name)
@@ -215,10 +168,12 @@ class QueueDescription(EntityDescription):
         if not self.is_message_size_chosen:
             self.max_message_size_in_kilobytes = kilobytes
             self.is_message_size_chosen = True
+            if _MESSAGE_SIZE in self.values:
+                self.values[_MESSAGE_SIZE] = kilobytes
 
     @property
     def kind(self) -> str:
-        return "queue"
+        return QUEUE
 
     @property
     def dead_letter_source(self) -> str:
@@ -239,121 +194,79 @@ class QueueDescription(EntityDescription):
     def max_size_bytes(self) -> int:
         return self.total_size_in_megabytes << 20
 
-    def to_fields(self) -> dict[str, object]:
-        return {
-            "name": self.name,
-            "lock_duration_ms": self.lock_duration_ms,
-            "max_size_in_megabytes": self.max_size_in_megabytes,
-            "requires_duplicate_detection": self.requires_duplicate_detection,
-            "requires_session": self.requires_session,
-            "default_message_time_to_live_ms": self.default_message_time_to_live_ms,
-            "dead_lettering_on_message_expiration": self.dead_lettering_on_message_expiration,
-            "duplicate_detection_history_time_window_ms": self.duplicate_detection_history_time_window_ms,
-            "max_delivery_count": self.max_delivery_count,
-            "enable_batched_operations": self.enable_batched_operations,
-            "status": self.status.value,
-            "auto_delete_on_idle_ms": self.auto_delete_on_idle_ms,
-            "enable_partitioning": self.enable_partitioning,
-            "forward_to": self.forward_to,
-            "forward_dead_lettered_messages_to": self.forward_dead_lettered_messages_to,
-            "user_metadata": self.user_metadata,
-            "max_message_size_in_kilobytes": self.max_message_size_in_kilobytes,
-            "enable_express": self.enable_express,
-        }
-
-    def stored_fields(self) -> dict[str, object]:
-        fields = super().stored_fields()
-        for field, scheme in (
-            ("forward_to_scheme", self.forward_to_scheme),
-            ("forward_dead_lettered_messages_to_scheme", self.forward_dead_lettered_messages_to_scheme),
-        ):
-            if scheme is not None:
-                fields[field] = scheme
-        return fields
-
     @staticmethod
     def from_fields(fields: dict[str, object]) -> QueueDescription:
-        """The opposite. An unknown name or a value of the wrong type raises ArgumentError, which names the field."""
-        values = checked_fields("queue", fields, _FIELD_TYPES, default_fields(QueueDescription("defaults")))
-        return QueueDescription(**values)  # type: ignore[arg-type] # every type was checked against _FIELD_TYPES
+        """Return the description of these plain values. ArgumentError names the field that is wrong."""
+        settings = dict(fields)
+        (name,) = take_names(QUEUE, settings)
+        return QueueDescription(name, take_rules(name, settings), **settings)
 
 
-_TYPE_NAMES: Final[dict[type, str]] = {int: "a whole number", bool: "true or false", str: "a text", list: "a list"}
-
-_FIELD_TYPES: Final[FieldTypes] = {
-    "name": (str, False),
-    "lock_duration_ms": (int, False),
-    "max_size_in_megabytes": (int, False),
-    "requires_duplicate_detection": (bool, False),
-    "requires_session": (bool, False),
-    "default_message_time_to_live_ms": (int, True),
-    "dead_lettering_on_message_expiration": (bool, False),
-    "duplicate_detection_history_time_window_ms": (int, False),
-    "max_delivery_count": (int, False),
-    "enable_batched_operations": (bool, False),
-    "status": (str, False),
-    "auto_delete_on_idle_ms": (int, True),
-    "enable_partitioning": (bool, False),
-    "forward_to": (str, True),
-    "forward_dead_lettered_messages_to": (str, True),
-    "user_metadata": (str, True),
-    "max_message_size_in_kilobytes": (int, False),
-    "enable_express": (bool, False),
-    "authorization_rules": (list, True),
-    "forward_to_scheme": (str, True),
-    "forward_dead_lettered_messages_to_scheme": (str, True),
-}
+# --- fields ---------------------------------------------------------------------------------------------------------
 
 
-def default_fields(description: QueueDescription) -> dict[str, object]:
-    """The properties of a description that nobody has set, except the message size, whose default the tier sets."""
-    fields = description.to_fields()
-    del fields["max_message_size_in_kilobytes"]
-    return fields
+def take_names(kind: str, fields: dict[str, object]) -> list[str]:
+    """Remove the names of the entity from its fields, and return them. What is left can be passed as keywords."""
+    refuse_unknown(kind, fields)
+    names: list[str] = []
+    for field in NAME_FIELDS[kind]:
+        if field not in fields:
+            raise ArgumentError.of(f"{{field}} is missing: a {kind} needs one", field)
+        name = fields.pop(field)
+        if not isinstance(name, str):
+            raise ArgumentError.of("{field} must be a text, got {value}", field, value=name)
+        names.append(name)
+    return names
 
 
-def checked_fields(
-    kind: str, fields: dict[str, object], types: FieldTypes, defaults: dict[str, object]
-) -> dict[str, object]:
-    """All properties, given or default, with the status as such. Raises ArgumentError, which names the field."""
-    unknown = sorted(fields.keys() - types.keys())
-    if unknown:
-        raise ArgumentError(f"{unknown[0]} is not a property of a {kind}; those are {', '.join(types)}")
-    for field, value in fields.items():
-        expected, is_optional = types[field]
-        if value is None and is_optional:
-            continue
-        # A bool is an int in Python, and is none here.
-        if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
-            raise ArgumentError(f"{field} must be {_TYPE_NAMES[expected]}, got {value!r:.80}")
-    if "name" not in fields:
-        raise ArgumentError(f"name is missing: a {kind} needs one")
-    values = {**defaults, **fields}
-    values["status"] = status_of(values["status"])
-    rules = values.get("authorization_rules")
-    if isinstance(rules, list):
-        values["authorization_rules"] = [_authorization_rule(str(values["name"]), rule) for rule in rules]
-    return values
+def take_rules(entity: str, fields: dict[str, object]) -> list[AuthorizationRule] | None:
+    """Remove the shared access rules of the entity from its fields, and return them."""
+    rules = fields.pop(RULES_FIELD, None)
+    if rules is None:
+        return None
+    if not isinstance(rules, list):
+        raise ArgumentError.of("{field} must be a list, got {value}", RULES_FIELD, value=rules)
+    return [_authorization_rule(entity, rule) for rule in rules]
 
 
-def _authorization_rule(name: str, fields: object) -> AuthorizationRule:
-    """A rule of the entity of this name, whatever it says itself."""
+def _authorization_rule(entity: str, fields: object) -> AuthorizationRule:
+    """Return a rule of the entity of this name, whatever it says itself."""
     if not isinstance(fields, dict):
-        raise ArgumentError(f"authorization_rules must hold objects, got {fields!r:.80}")
+        raise ArgumentError.of("{field} must hold objects, got {value}", RULES_FIELD, value=fields)
     try:
-        return AuthorizationRule.from_dict({**fields, "scope": name})
+        return AuthorizationRule.from_dict({**fields, "scope": entity})
     except ConfigurationError as error:
-        raise ArgumentError(f"authorization_rules: {error}") from None
+        raise ArgumentError.of("{field}: {reason}", RULES_FIELD, reason=str(error)) from None
 
 
-def status_of(text: object) -> EntityStatus:
-    try:
-        return EntityStatus(text)
-    except ValueError:
-        allowed = ", ".join([one.value for one in EntityStatus])
-        raise ArgumentError(f"status is {text!r}; it must be one of {allowed}") from None
+def _take_schemes(kind: str, settings: dict[str, object]) -> dict[str, str]:
+    schemes: dict[str, str] = {}
+    for name in [setting.name for setting in settings_of(kind) if setting.form is Form.ADDRESS]:
+        scheme = settings.pop(scheme_field(name), None)
+        if isinstance(scheme, str):
+            schemes[name] = scheme
+        elif scheme is not None:
+            raise ArgumentError.of("{field} must be a text, got {value}", scheme_field(name), value=scheme)
+    return schemes
 
 
-def within(field: str, value: int, least: int, most: int) -> None:
-    if not least <= value <= most:
-        raise ArgumentOutOfRange(f"{field} is {value}; it must be from {least} to {most}")
+def number(value: object) -> int:
+    """Return the value of a setting that is a whole number."""
+    assert isinstance(value, int)
+    return value
+
+
+def optional_number(value: object) -> int | None:
+    """Return the value of a setting that is a whole number or null."""
+    assert value is None or isinstance(value, int)
+    return value
+
+
+def _flag(value: object) -> bool:
+    assert isinstance(value, bool)
+    return value
+
+
+def _optional_text(value: object) -> str | None:
+    assert value is None or isinstance(value, str)
+    return value

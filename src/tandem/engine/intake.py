@@ -19,7 +19,7 @@ from tandem.amqp.sections import APPLICATION_PROPERTIES, DECIMAL128, HEADER, MES
 from tandem.amqp.stored import prepare_with_ttl
 from tandem.amqp.types import Int, Timestamp
 from tandem.engine.description import QueueDescription
-from tandem.engine.message import ACTIVE, NEVER_MS, SCHEDULED, STATE_ANNOTATION, BrokeredMessage
+from tandem.engine.message import ACTIVE, NEVER_MS, SCHEDULED, BrokeredMessage
 from tandem.engine.session_key import session_key
 from tandem.errors import (
     ArgumentOutOfRange,
@@ -30,6 +30,7 @@ from tandem.errors import (
 )
 from tandem.ids import Nonces
 from tandem.limits import MAX_ID_CHARACTERS, PARTITION_COUNT
+from tandem.wire_names import MESSAGE_STATE, PARTITION_KEY, PING_CONTENT_TYPE, SCHEDULED_ENQUEUE_TIME, VIA_PARTITION_KEY
 
 __all__ = [
     "Draft",
@@ -46,15 +47,15 @@ __all__ = [
     "via_partition_key_of",
 ]
 
-_SCHEDULED_TIME: Final = b"x-opt-scheduled-enqueue-time"
-_PARTITION_KEY: Final = b"x-opt-partition-key"
-_VIA_PARTITION_KEY: Final = b"x-opt-via-partition-key"
+_SCHEDULED_TIME: Final = SCHEDULED_ENQUEUE_TIME.encode()
+_PARTITION_KEY: Final = PARTITION_KEY.encode()
+_VIA_PARTITION_KEY: Final = VIA_PARTITION_KEY.encode()
 # The end of both annotations that hold the key of a partition, so that one search finds either.
 _PARTITION_KEYS: Final = b"-partition-key"
 
 # A ping of the paired namespaces: an empty message of this content type. The text is looked for before anything is
 # decoded, and only in messages small enough to be one.
-_PING: Final = b"application/vnd.ms-servicebus-ping"
+_PING: Final = PING_CONTENT_TYPE.encode()
 _MAX_PING_BYTES: Final = 1_024
 
 _MAX_UINT: Final = 0xFFFF_FFFF
@@ -141,8 +142,8 @@ def _read(
         if _SCHEDULED_TIME in annotations.encoded:
             _read_scheduled_time(source, message, now_ms)
         if _PARTITION_KEYS in annotations.encoded:
-            draft.partition_key = _annotated_text(source, message, "x-opt-partition-key")
-            _annotated_text(source, message, "x-opt-via-partition-key")
+            draft.partition_key = _annotated_text(source, message, PARTITION_KEY)
+            _annotated_text(source, message, VIA_PARTITION_KEY)
     # A ping has no session, and is taken all the same: it asks whether the entity can be reached.
     if description.judges_properties and not draft.is_ping:
         _read_properties(source, draft, description)
@@ -167,7 +168,7 @@ def _read_scheduled_time(source: Message, message: BrokeredMessage, now_ms: int)
     if at_ms is None:
         return
     if not isinstance(at_ms, Timestamp):
-        raise DecodeError(f"message-annotations.x-opt-scheduled-enqueue-time must be a timestamp, got {at_ms!r:.80}")
+        raise DecodeError(f"message-annotations.{SCHEDULED_ENQUEUE_TIME} must be a timestamp, got {at_ms!r:.80}")
     if at_ms > now_ms:
         schedule(message, int(at_ms))
 
@@ -176,7 +177,7 @@ def schedule(message: BrokeredMessage, due_at_ms: int) -> None:
     """Make a message one that its sender has scheduled. As from the service, it is delivered as such even when due."""
     stored = message.stored
     assert stored is not None
-    message.stored = stored.with_annotations({STATE_ANNOTATION: Int(SCHEDULED)})
+    message.stored = stored.with_annotations({MESSAGE_STATE: Int(SCHEDULED)})
     message.set_state(SCHEDULED, due_at_ms)
 
 

@@ -19,6 +19,7 @@ from typing import Final
 from tandem.amqp.sections import NO_ENTRIES, Entries, locate
 from tandem.amqp.stored import Stored
 from tandem.amqp.types import Int, Short, Timestamp
+from tandem.wire_names import DEAD_LETTER_SOURCE, ENQUEUE_SEQUENCE_NUMBER, LOCKED_UNTIL, MESSAGE_STATE, PARTITION_ID
 
 __all__ = [
     "ACTIVE",
@@ -28,16 +29,13 @@ __all__ = [
     "SCHEDULED",
     "SEQUENCE_BITS",
     "SEQUENCE_MASK",
-    "STATE_ANNOTATION",
     "Admission",
     "BrokeredMessage",
     "SharedBody",
     "row_of",
 ]
 
-_LOCKED_UNTIL: Final = "x-opt-locked-until"
-STATE_ANNOTATION: Final = "x-opt-message-state"
-_STATE_KEY: Final = STATE_ANNOTATION.encode()
+_STATE_KEY: Final = MESSAGE_STATE.encode()
 
 # The values of x-opt-message-state.
 ACTIVE: Final = 0
@@ -200,20 +198,20 @@ class BrokeredMessage:
             return NO_ENTRIES
         pairs: dict[str, object] = {}
         if self.enqueue_sequence_number:
-            pairs["x-opt-enqueue-sequence-number"] = self.enqueue_sequence_number
+            pairs[ENQUEUE_SEQUENCE_NUMBER] = self.enqueue_sequence_number
         if self.state and _STATE_KEY not in stored.message_annotations.encoded:
-            pairs[STATE_ANNOTATION] = Int(self.state)
+            pairs[MESSAGE_STATE] = Int(self.state)
         if self.partition:
-            pairs["x-opt-partition-id"] = Short(self.partition)
+            pairs[PARTITION_ID] = Short(self.partition)
         if self.dead_letter_source:
-            pairs["x-opt-deadletter-source"] = self.dead_letter_source
+            pairs[DEAD_LETTER_SOURCE] = self.dead_letter_source
         return Entries.with_symbol_keys(pairs)
 
     def as_delivered(self, stored: Stored) -> Stored:
         """The parts of the message with what its entity changes: a time to live that is longer than the entity's, and
         the state of a message that was scheduled, if it has another one now."""
         if self.state == DEFERRED and _STATE_KEY in stored.message_annotations.encoded:
-            stored = stored.with_annotations({STATE_ANNOTATION: None})
+            stored = stored.with_annotations({MESSAGE_STATE: None})
         if self.expires_at_ms < NEVER_MS:
             start_ms = self.due_at_ms if self.state == SCHEDULED else self.enqueued_time_ms
             time_to_live_ms = self.expires_at_ms - start_ms
@@ -257,7 +255,7 @@ class BrokeredMessage:
         stored = self.as_delivered(stored)
         further = self.further_annotations(stored)
         if locked_until_ms:
-            further = Entries.with_symbol_keys({_LOCKED_UNTIL: Timestamp(locked_until_ms)}).followed_by(further)
+            further = Entries.with_symbol_keys({LOCKED_UNTIL: Timestamp(locked_until_ms)}).followed_by(further)
         prefix = stored.unlocked_prefix(
             self.delivery_count, self.visible_sequence_number, self.enqueued_time_ms, further
         )

@@ -56,8 +56,8 @@ def stage_of(entity: str, operation: str, is_syphon: bool) -> str:
     return SYPHON if is_syphon else DIRECT
 
 
-class OperationRecord:
-    """What one client did to one entity in one second."""
+class _Counted:
+    """Operations of one kind, of one client on one entity."""
 
     __slots__ = (
         "billable_units",
@@ -68,15 +68,11 @@ class OperationRecord:
         "latencies",
         "operation",
         "outcome",
-        "second",
         "size_bytes",
         "stage",
     )
 
-    def __init__(
-        self, second: int, entity: str, entity_kind: str, operation: str, stage: str, outcome: str, client: str
-    ) -> None:
-        self.second = second
+    def __init__(self, entity: str, entity_kind: str, operation: str, stage: str, outcome: str, client: str) -> None:
         self.entity = entity
         self.entity_kind = entity_kind
         self.operation = operation
@@ -90,39 +86,27 @@ class OperationRecord:
         self.latencies: dict[int, int] = {}
 
 
-class Tally:
-    """One kind of operation, of one client on one entity, since the second began."""
+class OperationRecord(_Counted):
+    """What one client did to one entity in one second."""
 
-    __slots__ = (
-        "_is_dirty",
-        "_meter",
-        "client",
-        "count",
-        "entity",
-        "entity_kind",
-        "latencies",
-        "operation",
-        "outcome",
-        "size_bytes",
-        "stage",
-        "units",
-    )
+    __slots__ = ("second",)
+
+    def __init__(self, second: int, tally: Tally, client: str) -> None:
+        super().__init__(tally.entity, tally.entity_kind, tally.operation, tally.stage, tally.outcome, client)
+        self.second = second
+
+
+class Tally(_Counted):
+    """What was counted since the second began."""
+
+    __slots__ = ("_is_dirty", "_meter")
 
     def __init__(
         self, meter: Meter, entity: str, entity_kind: str, operation: str, stage: str, outcome: str, client: str
     ) -> None:
+        super().__init__(entity, entity_kind, operation, stage, outcome, client)
         self._meter = meter
         self._is_dirty = False
-        self.entity = entity
-        self.entity_kind = entity_kind
-        self.operation = operation
-        self.stage = stage
-        self.outcome = outcome
-        self.client = client
-        self.count = 0
-        self.size_bytes = 0
-        self.units = 0
-        self.latencies: dict[int, int] = {}
 
     def add(self, size_bytes: int) -> None:
         """One operation on a message of this size."""
@@ -131,13 +115,13 @@ class Tally:
             self._meter.dirty.append(self)
         self.count += 1
         self.size_bytes += size_bytes
-        self.units += 1 if size_bytes <= _UNIT_BYTES else billable_units(size_bytes)
+        self.billable_units += 1 if size_bytes <= _UNIT_BYTES else billable_units(size_bytes)
 
     def add_batch(self, count: int, size_bytes: int, units: int) -> None:
         """So many at once."""
         self.add_many(count)
         self.size_bytes += size_bytes
-        self.units += units - count
+        self.billable_units += units - count
 
     def add_many(self, count: int) -> None:
         """So many operations that carry no message."""
@@ -145,7 +129,7 @@ class Tally:
             self._is_dirty = True
             self._meter.dirty.append(self)
         self.count += count
-        self.units += count
+        self.billable_units += count
 
     def add_latency(self, latency_ms: int, count: int) -> None:
         """So many operations that were added took this long."""
@@ -162,7 +146,7 @@ class Tally:
 
     def reset(self) -> None:
         self._is_dirty = False
-        self.count = self.size_bytes = self.units = 0
+        self.count = self.size_bytes = self.billable_units = 0
         self.latencies = {}
 
 
@@ -230,19 +214,10 @@ class Meter:
             key = (tally.entity, tally.operation, tally.stage, tally.outcome, client)
             record = records.get(key)
             if record is None:
-                record = OperationRecord(
-                    self._second,
-                    tally.entity,
-                    tally.entity_kind,
-                    tally.operation,
-                    tally.stage,
-                    tally.outcome,
-                    client,
-                )
-                records[key] = record
+                record = records[key] = OperationRecord(self._second, tally, client)
             record.count += tally.count
             record.size_bytes += tally.size_bytes
-            record.billable_units += tally.units
+            record.billable_units += tally.billable_units
             for bound, count in tally.latencies.items():
                 record.latencies[bound] = record.latencies.get(bound, 0) + count
             tally.reset()

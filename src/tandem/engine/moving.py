@@ -18,6 +18,7 @@ from tandem.engine.refusal import refusal_of
 from tandem.engine.rule import subject_of
 from tandem.errors import ArgumentOutOfRange, QuotaExceeded
 from tandem.rules import REMOVED, Changes, RuleEvaluationError, SqlFilter, apply_changes
+from tandem.wire_names import DEAD_LETTER_ERROR_DESCRIPTION, DEAD_LETTER_REASON
 
 if TYPE_CHECKING:
     from tandem.engine.queue import Queue
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_MENTIONS", "REMOVED_PROPERTIES", "Relocation"]
 
 # Application properties that say why a message is dead: one that is sent again is not.
-REMOVED_PROPERTIES: Final = ("DeadLetterReason", "DeadLetterErrorDescription")
+REMOVED_PROPERTIES: Final = (DEAD_LETTER_REASON, DEAD_LETTER_ERROR_DESCRIPTION)
 
 # Messages. One portion mentions at most these by name, and as many that could not go.
 MAX_MENTIONS: Final = 20

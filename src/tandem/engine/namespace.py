@@ -369,13 +369,7 @@ class Namespace:
 
     def update_queue(self, queue: Queue, description: QueueDescription) -> None:
         old = queue.description
-        before, after = old.to_fields(), description.to_fields()
-        for field in ("requires_session", "requires_duplicate_detection", "enable_partitioning", "name", "topic_name"):
-            if field in before and before[field] != after[field]:
-                raise ArgumentError(
-                    f"SubCode=40000. The value for the {field} property of an existing {queue.noun} cannot be changed: "
-                    f"it is {before[field]!r}, asked for was {after[field]!r}."
-                )
+        description.check_change(old, queue.noun)
         # Clients of older versions of the service's API do not know of it.
         description.choose_message_size(old.max_message_size_in_kilobytes)
         check_entity(self.limits, description, old)
@@ -393,7 +387,7 @@ class Namespace:
             if target is None or target.lower() == description.name.lower():
                 continue
             if target.lower() not in self._by_path:
-                raise ArgumentError(f"{field} is {target!r}, which does not exist: make it first")
+                raise ArgumentError.of("{field} is {value}, which does not exist: make it first", field, value=target)
 
     def delete(self, queue: Queue) -> None:
         """An entity with all it holds; a topic with its subscriptions."""

@@ -30,6 +30,7 @@ from tandem.engine.stream_counts import EntitySize, MessageCounts
 from tandem.engine.subqueue import SubQueue
 from tandem.errors import DecodeError, EntityDisabled, MessageSizeExceeded, QuotaExceeded, Scope
 from tandem.limits import MAX_HOPS, MAX_PAGE_MESSAGES, PARTITION_COUNT
+from tandem.wire_names import DEAD_LETTER_ERROR_DESCRIPTION, DEAD_LETTER_REASON
 
 if TYPE_CHECKING:
     from tandem.engine.namespace import Namespace
@@ -45,8 +46,8 @@ STREAMS_PER_QUEUE: Final = 4
 _FORGET_INTERVAL_MS: Final = 5_000
 
 _TOO_MANY_HOPS: Final = {
-    "DeadLetterReason": "MaxTransferHopCountExceeded",
-    "DeadLetterErrorDescription": (
+    DEAD_LETTER_REASON: "MaxTransferHopCountExceeded",
+    DEAD_LETTER_ERROR_DESCRIPTION: (
         "The maximum number of allowed hops when forwarding between queues has been exceeded. "
         f"This value is set to {MAX_HOPS}."
     ),

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from tandem.engine.intake import session_id_of
 from tandem.engine.message import BrokeredMessage
+from tandem.wire_names import DEAD_LETTER_ERROR_DESCRIPTION, DEAD_LETTER_REASON
 
 if TYPE_CHECKING:
     from tandem.engine.queue import Queue
@@ -27,7 +28,7 @@ class Refusal:
     @property
     def properties(self) -> dict[str, object]:
         """The application properties of a message that becomes a dead letter for this reason."""
-        return {"DeadLetterReason": self.reason, "DeadLetterErrorDescription": self.description}
+        return {DEAD_LETTER_REASON: self.reason, DEAD_LETTER_ERROR_DESCRIPTION: self.description}
 
 
 NO_SESSION: Final = Refusal(

@@ -32,6 +32,7 @@ from tandem.errors import (
     SessionLockLost,
 )
 from tandem.limits import MAX_PAGE_MESSAGES, MAX_PEEK_BYTES, MAX_PEEK_MESSAGES, MAX_RECEIVE_BYTES
+from tandem.wire_names import DEAD_LETTER_ERROR_DESCRIPTION, DEAD_LETTER_REASON
 
 if TYPE_CHECKING:
     from tandem.engine.namespace import Namespace
@@ -309,8 +310,8 @@ class SubQueue:
         limit = self.queue.description.max_delivery_count
         if message.delivery_count >= limit and not self.is_dead_letter:
             reason = {
-                "DeadLetterReason": "MaxDeliveryCountExceeded",
-                "DeadLetterErrorDescription": f"Message could not be consumed after {limit} delivery attempts.",
+                DEAD_LETTER_REASON: "MaxDeliveryCountExceeded",
+                DEAD_LETTER_ERROR_DESCRIPTION: f"Message could not be consumed after {limit} delivery attempts.",
             }
             self.queue.dead_letter(self, message, {**(properties or {}), **reason})
             return
@@ -357,9 +358,9 @@ class SubQueue:
         lock.outlet.locks.drop(lock)
         changes = dict(properties or {})
         if reason is not None:
-            changes["DeadLetterReason"] = reason
+            changes[DEAD_LETTER_REASON] = reason
         if description is not None:
-            changes["DeadLetterErrorDescription"] = description
+            changes[DEAD_LETTER_ERROR_DESCRIPTION] = description
         self.queue.dead_letter(self, lock.message, changes)
 
     def check_can_dead_letter(self) -> None:
@@ -641,8 +642,8 @@ class SubQueue:
                 self,
                 message,
                 {
-                    "DeadLetterReason": "TTLExpiredException",
-                    "DeadLetterErrorDescription": "The message expired and was dead lettered.",
+                    DEAD_LETTER_REASON: "TTLExpiredException",
+                    DEAD_LETTER_ERROR_DESCRIPTION: "The message expired and was dead lettered.",
                 },
             )
         else:

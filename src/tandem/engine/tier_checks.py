@@ -26,9 +26,11 @@ def check_entity(limits: TierLimits, wanted: QueueDescription, existing: QueueDe
     if "max_message_size_in_kilobytes" in changed and wanted.is_message_size_chosen:
         _check_message_size(limits, wanted.max_message_size_in_kilobytes)
     if "enable_partitioning" in changed and wanted.enable_partitioning and not limits.max_partitioned_entities:
-        raise ArgumentError(
-            f"enable_partitioning is true: the tier {limits.name} of this namespace has no partitioned entities; "
-            "leave the property out"
+        raise ArgumentError.of(
+            f"{{field}} is {{value}}: the tier {limits.name} of this namespace has no partitioned entities; leave the "
+            "property out",
+            "enable_partitioning",
+            value=True,
         )
 
 
@@ -37,18 +39,14 @@ def _check_size(limits: TierLimits, wanted: QueueDescription) -> None:
     allowed = limits.allowed_sizes_in_megabytes(wanted.enable_partitioning)
     if allowed and size not in allowed:
         sizes = ", ".join([str(one) for one in allowed])
-        raise ArgumentOutOfRange(
-            f"max_size_in_megabytes is {size}; in the tier {limits.name} of this namespace it must be one of {sizes}"
-        )
+        raise _refusal(limits, "max_size_in_megabytes", f"be one of {sizes}", value=size)
 
 
 def _check_message_size(limits: TierLimits, size: int) -> None:
     least, most = limits.min_message_size_in_kilobytes, limits.max_message_size_in_kilobytes
     if not least <= size <= most:
-        rule = f"be {most}, or left out" if least == most else f"be from {least} to {most}"
-        raise ArgumentOutOfRange(
-            f"max_message_size_in_kilobytes is {size}; in the tier {limits.name} of this namespace it must {rule}"
-        )
+        rule = "be {most}, or left out" if least == most else "be between {least} and {most}"
+        raise _refusal(limits, "max_message_size_in_kilobytes", rule, value=size, least=least, most=most)
 
 
 def check_hub(limits: TierLimits, wanted: EventHubDescription, existing: EventHubDescription | None = None) -> None:
@@ -60,21 +58,24 @@ def check_hub(limits: TierLimits, wanted: EventHubDescription, existing: EventHu
     if existing is None or len(wanted.consumer_groups) > len(existing.consumer_groups):
         count, most = len(wanted.consumer_groups), limits.max_consumer_groups
         if count > most:
-            raise ArgumentOutOfRange(
-                f"consumer_groups has {count} groups; in the tier {limits.name} of this namespace at most {most} are "
-                "allowed"
+            raise ArgumentOutOfRange.of(
+                f"{{field}} has {{value}} groups; in the tier {limits.name} of this namespace at most {{most}} are "
+                "allowed",
+                "consumer_groups",
+                value=count,
+                most=most,
             )
     most_ms = limits.max_retention_ms
     if most_ms is not None and (existing is None or wanted.retention_ms != existing.retention_ms):
-        if wanted.retention_ms is None:
-            raise ArgumentOutOfRange(
-                f"retention_ms is null; in the tier {limits.name} of this namespace it must be at most {most_ms}"
-            )
         _at_most(limits, "retention_ms", wanted.retention_ms, most_ms)
 
 
-def _at_most(limits: TierLimits, field: str, value: int, most: int) -> None:
-    if value > most:
-        raise ArgumentOutOfRange(
-            f"{field} is {value}; in the tier {limits.name} of this namespace it must be at most {most}"
-        )
+def _at_most(limits: TierLimits, field: str, value: int | None, most: int) -> None:
+    """Refuse a value above the most; None has no end."""
+    if value is None or value > most:
+        raise _refusal(limits, field, "be at most {most}", value=value, most=most)
+
+
+def _refusal(limits: TierLimits, field: str, rule: str, **values: object) -> ArgumentOutOfRange:
+    template = f"{{field}} is {{value}}; in the tier {limits.name} of this namespace it must {rule}"
+    return ArgumentOutOfRange.of(template, field, **values)

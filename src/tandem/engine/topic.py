@@ -16,6 +16,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Final
 
+from tandem import wire_names
 from tandem.amqp.types import Timestamp
 from tandem.engine.description import QueueDescription
 from tandem.engine.intake import usable_session_id
@@ -38,9 +39,9 @@ _FILTER_ERROR: Final = "FilterEvaluationException"
 
 # System properties that are annotations of a message, by the names that actions give them.
 _ANNOTATIONS: Final = {
-    "partition_key": "x-opt-partition-key",
-    "via_partition_key": "x-opt-via-partition-key",
-    "scheduled_enqueue_time_ms": "x-opt-scheduled-enqueue-time",
+    "partition_key": wire_names.PARTITION_KEY,
+    "via_partition_key": wire_names.VIA_PARTITION_KEY,
+    "scheduled_enqueue_time_ms": wire_names.SCHEDULED_ENQUEUE_TIME,
 }
 
 
@@ -210,8 +211,8 @@ class Topic(Queue):
             copy = message.copy()
             copy.admission = admission
             reason: dict[str, object] = {
-                "DeadLetterReason": _FILTER_ERROR,
-                "DeadLetterErrorDescription": str(errors[0]),
+                wire_names.DEAD_LETTER_REASON: _FILTER_ERROR,
+                wire_names.DEAD_LETTER_ERROR_DESCRIPTION: str(errors[0]),
             }
             subscription.place_dead(copy, -1, reason)
             copies.append(copy)

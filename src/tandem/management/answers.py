@@ -1,6 +1,11 @@
 """What an error looks like to an HTTP client, whatever went wrong:
 
 {"error": {"condition": "amqp:not-found", "message": "There is nothing here.", "status": 404}}
+
+Where one field is at fault, `argument` has its name, its value and its bounds, and the sentence around them:
+
+{"error": {..., "argument": {"field": "max_delivery_count", "template": "{field} is {value}; it must be between {least}
+and {most}", "values": {"value": 0, "least": 1, "most": 2147483647}}}}
 """
 
 from __future__ import annotations
@@ -12,7 +17,8 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from tandem.errors import ProtocolError
+from tandem.arguments import Argument
+from tandem.errors import ArgumentError, ProtocolError
 
 __all__ = ["error_answer", "errors_as_json", "json_answer"]
 
@@ -34,8 +40,11 @@ def json_answer(value: object, status: int = 200) -> web.Response:
     return web.Response(body=msgspec.json.encode(value), status=status, content_type=_JSON)
 
 
-def error_answer(condition: str, message: str, status: int) -> web.Response:
-    return json_answer({"error": {"condition": condition, "message": message, "status": status}}, status)
+def error_answer(condition: str, message: str, status: int, argument: Argument | None = None) -> web.Response:
+    error: dict[str, object] = {"condition": condition, "message": message, "status": status}
+    if argument is not None:
+        error["argument"] = argument.to_fields()
+    return json_answer({"error": error}, status)
 
 
 @web.middleware
@@ -46,7 +55,8 @@ async def errors_as_json(
     try:
         return await handler(request)
     except ProtocolError as error:
-        return error_answer(error.condition, error.description, error.http_status)
+        argument = error.argument if isinstance(error, ArgumentError) else None
+        return error_answer(error.condition, error.description, error.http_status, argument)
     except web.HTTPException as error:
         # Those below 400 are no errors.
         if error.status < 400:

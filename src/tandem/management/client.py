@@ -2,43 +2,20 @@
 
 from __future__ import annotations
 
-import http.client
-import json
-import ssl
-import time
 from collections.abc import Iterator
 from typing import Any, Final
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
-from tandem.auth.sas import make_token
-from tandem.errors import RemoteError, TandemError
-from tandem.hosts import dialled_host
-from tandem.management.connection_string import ConnectionString
+from tandem.management.http_client import HttpClient, api_path
 
 __all__ = [
-    "API",
     "AuthorizationRules",
-    "BrokerUnreachable",
     "Collection",
     "EntityFields",
     "Hub",
     "ManagementClient",
     "Operations",
-    "failure_text",
 ]
-
-# What the path of everything in the JSON API begins with.
-API: Final = "/$api/v1"
-
-# Seconds. Connecting, and each part of an answer.
-REQUEST_TIMEOUT_S: Final = 30.0
-
-# Seconds. A token is made for one request; the rest is for clocks that differ.
-TOKEN_LIFETIME_S: Final = 600
-
-# Bytes. A page of queues with every property at its longest has less than 4 MB; one of rules that compare many
-# properties with long texts can have more.
-MAX_ANSWER_BYTES: Final = 67_108_864
 
 # Entities. What is asked for at once; the broker gives at most 1,000.
 PAGE_ENTITIES: Final = 500
@@ -50,17 +27,8 @@ PAGE_MESSAGES: Final = 50
 EntityFields = dict[str, Any]
 
 
-class BrokerUnreachable(TandemError):
-    """Nobody answers where the connection string points. Start a broker, or give another connection string."""
-
-
-class ManagementClient:
+class ManagementClient(HttpClient):
     """Manages the entities of one broker. What it refuses is a `RemoteError`."""
-
-    def __init__(self, connection_string: ConnectionString, timeout_s: float = REQUEST_TIMEOUT_S) -> None:
-        self._connection_string = connection_string
-        self._url = connection_string.http_url
-        self._timeout_s = timeout_s
 
     @property
     def queues(self) -> Collection:
@@ -96,7 +64,7 @@ class ManagementClient:
         """Each subscription, and why it would get a message with these properties or not."""
         skip: int | None = 0
         while skip is not None:
-            answer = self.request("POST", f"{_path('topics', topic, 'explain')}?skip={skip}", message)
+            answer = self.request("POST", f"{api_path('topics', topic, 'explain')}?skip={skip}", message)
             yield from answer["subscriptions"]
             skip = answer["next_skip"]
 
@@ -105,10 +73,10 @@ class ManagementClient:
         return Operations(self, entity)
 
     def job(self, identifier: str) -> EntityFields:
-        return self.request("GET", _path("jobs", identifier))
+        return self.request("GET", api_path("jobs", identifier))
 
     def cancel_job(self, identifier: str) -> None:
-        self.request("DELETE", _path("jobs", identifier))
+        self.request("DELETE", api_path("jobs", identifier))
 
     def authorization_rules(self, entity: str | None) -> AuthorizationRules:
         """Those of a queue or a topic, or of the whole namespace."""
@@ -116,66 +84,35 @@ class ManagementClient:
 
     def diagnose(self) -> EntityFields:
         """How the broker is, and which part of it is in trouble."""
-        return self.request("GET", _path("diagnosis"))
+        return self.request("GET", api_path("diagnosis"))
 
     def namespace(self) -> EntityFields:
         """Return the namespace itself: its name, its tier and the limits of that."""
-        return self.request("GET", _path("namespace"))
+        return self.request("GET", api_path("namespace"))
 
     def update_namespace(self, fields: EntityFields) -> EntityFields:
-        return self.request("PATCH", _path("namespace"), fields)
+        return self.request("PATCH", api_path("namespace"), fields)
 
     def inject_fault(self, fields: EntityFields) -> EntityFields:
-        return self.request("POST", _path("faults"), fields)
+        return self.request("POST", api_path("faults"), fields)
 
     def faults(self) -> list[EntityFields]:
-        found: list[EntityFields] = self.request("GET", _path("faults"))["faults"]
+        found: list[EntityFields] = self.request("GET", api_path("faults"))["faults"]
         return found
 
     def clear_fault(self, identifier: int) -> EntityFields:
-        return self.request("DELETE", _path("faults", str(identifier)))
+        return self.request("DELETE", api_path("faults", str(identifier)))
 
     def clear_faults(self) -> list[EntityFields]:
-        cleared: list[EntityFields] = self.request("DELETE", _path("faults"))["faults"]
+        cleared: list[EntityFields] = self.request("DELETE", api_path("faults"))["faults"]
         return cleared
 
     def export_entities(self, *, with_keys: bool) -> EntityFields:
-        return self.request("GET", _path("export") + ("?keys=true" if with_keys else ""))
+        return self.request("GET", api_path("export") + ("?keys=true" if with_keys else ""))
 
     def import_entities(self, document: EntityFields, *, replaces: bool, is_dry_run: bool) -> EntityFields:
         mode = "replace" if replaces else "create-missing"
-        return self.request("POST", _path("import"), {"document": document, "mode": mode, "dry_run": is_dry_run})
-
-    def request(self, method: str, path: str, body: EntityFields | None = None) -> dict[str, Any]:
-        headers = {"Authorization": self._token(), "Host": urlsplit(self._url).netloc}
-        content = None
-        if body is not None:
-            content = json.dumps(body).encode()
-            headers["Content-Type"] = "application/json"
-        connection = self._connection()
-        try:
-            connection.request(method, path, content, headers)
-            response = connection.getresponse()
-            answer = response.read(MAX_ANSWER_BYTES)
-        except (OSError, http.client.HTTPException) as error:
-            raise BrokerUnreachable(f"no broker answers at {self._url}: {failure_text(error)}") from error
-        finally:
-            connection.close()
-        return _read(answer, response.status, self._url)
-
-    def _connection(self) -> http.client.HTTPConnection:
-        parts = urlsplit(self._url)
-        assert parts.hostname is not None
-        host = dialled_host(parts.hostname)
-        if parts.scheme == "http":
-            return http.client.HTTPConnection(host, parts.port, timeout=self._timeout_s)
-        # The system's certificates, or those of SSL_CERT_FILE.
-        context = ssl.create_default_context()
-        return http.client.HTTPSConnection(host, parts.port, timeout=self._timeout_s, context=context)
-
-    def _token(self) -> str:
-        given = self._connection_string
-        return make_token(f"{self._url}/", given.rule_name, given.key, int(time.time()) + TOKEN_LIFETIME_S)
+        return self.request("POST", api_path("import"), {"document": document, "mode": mode, "dry_run": is_dry_run})
 
 
 class Collection:
@@ -186,23 +123,23 @@ class Collection:
         self._parts = parts
 
     def create(self, name: str, fields: EntityFields) -> EntityFields:
-        return self._client.request("PUT", _path(*self._parts, name), fields)
+        return self._client.request("PUT", api_path(*self._parts, name), fields)
 
     def update(self, name: str, fields: EntityFields) -> EntityFields:
-        return self._client.request("PATCH", _path(*self._parts, name), fields)
+        return self._client.request("PATCH", api_path(*self._parts, name), fields)
 
     def show(self, name: str) -> EntityFields:
-        return self._client.request("GET", _path(*self._parts, name))
+        return self._client.request("GET", api_path(*self._parts, name))
 
     def delete(self, name: str) -> None:
-        self._client.request("DELETE", _path(*self._parts, name))
+        self._client.request("DELETE", api_path(*self._parts, name))
 
     def list_all(self, choice: str = "") -> Iterator[EntityFields]:
         """In the order of their names, a page at a time. The choice is a further part of the query, such as
         `all=true`."""
         skip = 0
         while True:
-            answer = self._client.request("GET", f"{_path(*self._parts)}?skip={skip}&top={PAGE_ENTITIES}&{choice}")
+            answer = self._client.request("GET", f"{api_path(*self._parts)}?skip={skip}&top={PAGE_ENTITIES}&{choice}")
             page: list[EntityFields] = answer[self._parts[-1]]
             yield from page
             if len(page) < PAGE_ENTITIES:
@@ -228,7 +165,7 @@ class Hub:
         return self._client.request("GET", self._path("partitions") + ("" if at_ms is None else f"?at_ms={at_ms}"))
 
     def _path(self, *parts: str) -> str:
-        return _path("hubs", self._name, *parts)
+        return api_path("hubs", self._name, *parts)
 
 
 class Operations:
@@ -237,7 +174,7 @@ class Operations:
     def __init__(self, client: ManagementClient, entity: str) -> None:
         self._client = client
         # A slash in it is one in the URL, too: what follows the entity is found from the right.
-        self._path = f"{_path('entities')}/{quote(entity)}"
+        self._path = f"{api_path('entities')}/{quote(entity)}"
 
     def messages(self, state: str, first: int, most: int | None) -> Iterator[EntityFields]:
         """In the order of their sequence numbers, a page at a time."""
@@ -302,26 +239,4 @@ class AuthorizationRules:
         self._client.request("DELETE", self._path(name))
 
     def _path(self, *parts: str) -> str:
-        return _path("authorization-rules", *parts) + self._query
-
-
-def _path(*parts: str) -> str:
-    return f"{API}/" + "/".join(quote(part, safe="") for part in parts)
-
-
-def failure_text(error: Exception) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"{error.verify_message}; SSL_CERT_FILE names whom to trust, such as DATA_DIR/tls/ca.pem of the broker"
-    text = error.strerror if isinstance(error, OSError) else None
-    return text or str(error) or type(error).__name__
-
-
-def _read(answer: bytes, status: int, url: str) -> dict[str, Any]:
-    try:
-        value = json.loads(answer)
-        if status < 400 and isinstance(value, dict):
-            return value
-        error = value["error"]
-        raise RemoteError(str(error["condition"]), str(error["message"]))
-    except (ValueError, RecursionError, KeyError, TypeError) as error:
-        raise BrokerUnreachable(f"what answers at {url} with status {status} is no Tandem broker") from error
+        return api_path("authorization-rules", *parts) + self._query

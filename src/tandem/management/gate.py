@@ -23,6 +23,7 @@ from tandem.server.health.monitor import Monitor
 from tandem.server.hosted_namespace import HostedNamespace
 from tandem.server.http_connection import trust, wait_of_request_s
 from tandem.server.tracking import Tracker
+from tandem.wire_names import JSON_API
 
 __all__ = ["HEALTH_PATH", "Gate", "ManagedBroker"]
 
@@ -32,10 +33,10 @@ Result = TypeVar("Result")
 _namespace: Final[ContextVar[HostedNamespace]] = ContextVar("namespace")
 
 # Below it faults are set and cleared.
-FAULTS_PATH: Final = "/$api/v1/faults"
+FAULTS_PATH: Final = f"{JSON_API}/faults"
 
 # How the broker is: this is answered whatever is wrong with it.
-DIAGNOSIS_PATH: Final = "/$api/v1/diagnosis"
+DIAGNOSIS_PATH: Final = f"{JSON_API}/diagnosis"
 
 # Whether the process serves at all: whoever asks would end it otherwise.
 HEALTH_PATH: Final = "/health"

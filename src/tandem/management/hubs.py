@@ -1,27 +1,20 @@
-"""Event hubs over HTTP."""
+"""Event hubs as users create, change and delete them, whatever API they use."""
 
 from __future__ import annotations
 
-import asyncio
-from typing import ClassVar, Final
+from collections.abc import Mapping
+from typing import Final
 
-from aiohttp import web
-
-from tandem.arrow import require_arrow
 from tandem.engine.hubs.description import DEFAULT_CONSUMER_GROUP, OPERATIONS_HUB, EventHubDescription
 from tandem.engine.hubs.hub import EventHub
 from tandem.engine.namespace import Namespace
-from tandem.errors import EntityAlreadyExists, NotAllowed
-from tandem.management.answers import json_answer
-from tandem.management.handlers import Fields, Handlers, Names
-from tandem.management.hub_fields import new_hub
-from tandem.management.requests import is_asked_for, read_page
+from tandem.errors import ArgumentError, EntityAlreadyExists, NotAllowed
 
 __all__ = [
-    "HubHandlers",
     "add_consumer_group",
     "delete_hub",
     "incarnation_of",
+    "new_hub",
     "own_hubs",
     "remove_consumer_group",
     "update_hub",
@@ -31,53 +24,14 @@ __all__ = [
 _CHOSEN_OF_OPERATIONS: Final = ("retention_ms", "retention_bytes", "consumer_groups")
 
 
-class HubHandlers(Handlers[EventHub]):
-    """`/$api/v1/hubs`"""
-
-    plural: ClassVar[str] = "hubs"
-
-    async def list_all(self, request: web.Request) -> web.Response:
-        """Without the broker's own, unless `all` asks for it."""
-        names = self._admit(request, None)
-        page = read_page(request)
-        has_operations = is_asked_for(request, "all")
-
-        def read(namespace: Namespace) -> list[Fields]:
-            hubs = namespace.hubs.all if has_operations else self.all(namespace, names)
-            return [self.fields(hub) for hub in hubs[page]]
-
-        return json_answer({self.plural: await self._gate.perform(read)})
-
-    def all(self, namespace: Namespace, names: Names) -> list[EventHub]:
-        return own_hubs(namespace)
-
-    def find(self, namespace: Namespace, names: Names) -> EventHub:
-        return namespace.hubs.get(names["name"])
-
-    async def prepare(self) -> None:
-        # Without pyarrow the events could not be sealed, nor read from then on. In a thread: the check takes a moment.
-        await asyncio.to_thread(require_arrow)
-
-    def make(self, namespace: Namespace, names: Names, fields: Fields) -> EventHub:
-        return namespace.hubs.create(new_hub({**fields, **names}))
-
-    def change(self, namespace: Namespace, entity: EventHub, fields: Fields) -> EventHub:
-        update_hub(namespace, entity, fields)
-        return entity
-
-    def remove(self, namespace: Namespace, entity: EventHub) -> None:
-        delete_hub(namespace, entity)
-
-    def fields(self, entity: EventHub) -> Fields:
-        """Without its partitions, of which there may be many: they have a path of their own."""
-        return {
-            **entity.description.to_fields(),
-            "incarnation": incarnation_of(entity),
-            "event_count": sum(one.next_sequence_number - one.begin_sequence_number for one in entity.partitions),
-            "size_in_bytes": entity.size_bytes,
-            "created_at_ms": entity.created_at_ms,
-            "updated_at_ms": entity.updated_at_ms,
-        }
+def new_hub(fields: Mapping[str, object]) -> EventHubDescription:
+    """Return the description of a hub that a user wants to have."""
+    name = fields.get("name")
+    if isinstance(name, str) and name.lower() == OPERATIONS_HUB:
+        raise ArgumentError.of(
+            "{field} {value} is that of a hub which only the broker makes: choose another one", "name", value=name
+        )
+    return EventHubDescription.from_fields(dict(fields))
 
 
 def own_hubs(namespace: Namespace) -> list[EventHub]:
@@ -90,7 +44,7 @@ def incarnation_of(hub: EventHub) -> str:
     return str(hub.number)
 
 
-def update_hub(namespace: Namespace, hub: EventHub, fields: Fields) -> None:
+def update_hub(namespace: Namespace, hub: EventHub, fields: Mapping[str, object]) -> None:
     """Change these properties; the others stay."""
     if hub.name == OPERATIONS_HUB:
         for field in fields:

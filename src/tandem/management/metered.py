@@ -11,7 +11,8 @@ from tandem.engine.metering import OK
 from tandem.errors import ProtocolError
 from tandem.server.hosted_namespace import HostedNamespace
 from tandem.server.nodes.link_meter import outcome_of
-from tandem.server.peer import MAX_CLIENT_NAME_CHARACTERS, SYPHON_AGENT
+from tandem.server.peer import MAX_CLIENT_NAME_CHARACTERS
+from tandem.wire_names import SYPHON_USER_AGENT
 
 __all__ = ["Metered", "count", "count_as", "count_refusal", "expect_operation"]
 
@@ -70,7 +71,7 @@ def count(request: web.Request, hosted: HostedNamespace, result: web.StreamRespo
         "" if entity is None else entity.description.kind,
         metered.operation,
         f"http {agent}"[:MAX_CLIENT_NAME_CHARACTERS].rstrip(),
-        SYPHON_AGENT in agent,
+        SYPHON_USER_AGENT in agent,
         metered.outcome,
     )
     for size_bytes in metered.sizes:

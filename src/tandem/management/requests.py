@@ -14,11 +14,12 @@ __all__ = [
     "DEFAULT_PAGE_ENTITIES",
     "MAX_BODY_BYTES",
     "MAX_PAGE_ENTITIES",
+    "MAX_SKIP",
     "is_asked_for",
+    "query_number",
     "read_body",
     "read_fields",
     "read_page",
-    "whole_number",
 ]
 
 # Bytes. A description with every property at its longest has less than 4 KB; a correlation filter of 64 properties with
@@ -29,8 +30,10 @@ MAX_BODY_BYTES: Final = 262_144
 DEFAULT_PAGE_ENTITIES: Final = 100
 MAX_PAGE_ENTITIES: Final = 1_000
 
-# Digits. Python needs time that grows with the square of the digits to read a number.
-_MAX_DIGITS: Final = 9
+# Digits of a 64-bit number. Python needs time that grows with the square of the digits to read a number.
+_MAX_DIGITS: Final = 19
+
+MAX_SKIP: Final = 999_999_999
 
 
 async def read_fields(request: web.Request, names: Mapping[str, str]) -> dict[str, object]:
@@ -73,8 +76,8 @@ async def read_body(request: web.Request, limit_bytes: int) -> bytes:
 
 def read_page(request: web.Request) -> slice:
     """The part of a list that `skip` and `top` ask for."""
-    skip = whole_number(request, "skip", 0, 10**_MAX_DIGITS - 1)
-    return slice(skip, skip + whole_number(request, "top", DEFAULT_PAGE_ENTITIES, MAX_PAGE_ENTITIES))
+    skip = query_number(request, "skip", 0, 0, MAX_SKIP)
+    return slice(skip, skip + query_number(request, "top", DEFAULT_PAGE_ENTITIES, 0, MAX_PAGE_ENTITIES))
 
 
 def is_asked_for(request: web.Request, name: str) -> bool:
@@ -84,10 +87,12 @@ def is_asked_for(request: web.Request, name: str) -> bool:
     return text == "true"
 
 
-def whole_number(request: web.Request, name: str, default: int, most: int) -> int:
+def query_number(request: web.Request, name: str, default: int, least: int, most: int) -> int:
+    """Return a whole number of the query."""
     text = request.query.get(name)
     if text is None:
         return default
-    if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS) or int(text) > most:
-        raise ArgumentOutOfRange(f"{name} is {text!r:.40}; it must be a whole number from 0 to {most:,}")
+    is_number = text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS
+    if not is_number or not least <= int(text) <= most:
+        raise ArgumentOutOfRange(f"{name} is {text!r:.40}; it must be a whole number from {least:,} to {most:,}")
     return int(text)

@@ -14,8 +14,8 @@ from collections.abc import Callable, Coroutine
 from datetime import timedelta
 from typing import Any, Final
 
-from tandem.client.message import BrokeredMessage
-from tandem.client.receiver import MessageReceiver
+from tandem.client.messaging.message import BrokeredMessage
+from tandem.client.messaging.receiver import MessageReceiver
 from tandem.errors import TandemError
 from tandem.pairing.rewriting import NotRestorable, restore
 from tandem.pairing.syphon_primary import SyphonPrimary

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from tandem.client.errors import MessagingError
-from tandem.client.messaging_factory import MessagingFactory
-from tandem.client.waiting import Waiting
+from tandem.client.messaging.messaging_factory import MessagingFactory
+from tandem.client.wire.waiting import Waiting
 
 __all__ = ["PARTNER_GRACE_S", "end_together"]
 

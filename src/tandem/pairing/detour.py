@@ -16,10 +16,10 @@ import enum
 import threading
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, assert_never
 
 from tandem.client.errors import MessagingCommunicationError, OperationTimeoutError, ServerBusyError
-from tandem.client.retry import SERVER_BUSY_WAIT_S
+from tandem.client.wire.retry import SERVER_BUSY_WAIT_S
 from tandem.pairing.failover import EntityFailover, FailoverEffect, FailoverInput, FailoverState
 from tandem.pairing.rotation import BacklogRotation
 
@@ -179,15 +179,18 @@ class PairedEntity:
     def _perform(self, effects: tuple[FailoverEffect, ...], error: Exception | None) -> None:
         reason: dict[str, object] = {} if error is None else {"reason": str(error)[:500]}
         for effect in effects:
-            if effect is FailoverEffect.START_TIMER:
-                self._tell(Told("failing", self.path, reason))
-                if self._claim_watch():
-                    self._start_watch(self)
-            elif effect is FailoverEffect.DIVERT:
-                # Whoever reads this knows how often a ping is reported, and so when this client must be gone.
-                self._tell(Told("failed-over", self.path, {**reason, "ping_interval_s": self._ping_interval_s}))
-            elif effect is FailoverEffect.RETURN:
-                self._tell(Told("restored", self.path))
+            match effect:
+                case FailoverEffect.WATCH:
+                    self._tell(Told("failing", self.path, reason))
+                    if self._claim_watch():
+                        self._start_watch(self)
+                case FailoverEffect.DIVERT:
+                    # Whoever reads this knows how often a ping is reported, and so when this client must be gone.
+                    self._tell(Told("failed-over", self.path, {**reason, "ping_interval_s": self._ping_interval_s}))
+                case FailoverEffect.RETURN:
+                    self._tell(Told("restored", self.path))
+                case _:
+                    assert_never(effect)
 
     def _claim_watch(self) -> bool:
         """One watch at a time: an entity that recovers and fails again is still under the first one's eyes."""

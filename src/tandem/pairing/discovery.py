@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tandem.client.errors import MessagingEntityNotFoundError, UnauthorizedAccessError
-from tandem.client.messaging_factory import MessagingFactory
+from tandem.client.messaging.messaging_factory import MessagingFactory
 from tandem.client.namespace_manager import NamespaceManager
-from tandem.client.waiting import Waiting
+from tandem.client.wire.waiting import Waiting
 from tandem.errors import ConfigurationError, TandemError
 from tandem.pairing.backlog import backlog_queue_path, list_backlog_queues
 from tandem.pairing.ownership import BacklogOwner, BacklogQueue, message_counts

@@ -26,8 +26,8 @@ from datetime import UTC, datetime
 from typing import Final
 
 from tandem.client.errors import MessagingError
-from tandem.client.message import BrokeredMessage
-from tandem.client.messaging_factory import MessagingFactory
+from tandem.client.messaging.message import BrokeredMessage
+from tandem.client.messaging.messaging_factory import MessagingFactory
 from tandem.pairing.detour import Told
 
 __all__ = ["CLIENTS_PARTITION", "OPERATIONS_HUB", "EventDescriber", "EventReporter", "Listener", "PairingEvent"]

@@ -39,15 +39,11 @@ class FailoverInput(enum.Enum):
 
 
 class FailoverEffect(enum.Enum):
-    """What the driver has to do about it."""
+    """What the driver has to do about it: `PairedEntity` performs each."""
 
-    START_TIMER = "start the timer of the failover interval"
-    STOP_TIMER = "stop the timer"
-    DIVERT = "send to a backlog queue from now on"
-    START_PING = "start to ping the primary"
-    STOP_PING = "stop to ping"
-    RETURN = "send to the primary again"
-    WAIT = "wait ten seconds before the next send"
+    WATCH = "report the failure, and watch the entity: wait for the end of the interval, then ping until one succeeds"
+    DIVERT = "report that messages go to a backlog queue from now on"
+    RETURN = "report that messages go to the primary again"
 
 
 _S = FailoverState
@@ -59,17 +55,17 @@ _E = FailoverEffect
 # elsewhere, and the ping decides for all senders at once.
 TRANSITIONS: Final[dict[tuple[FailoverState, FailoverInput], tuple[FailoverState, tuple[FailoverEffect, ...]]]] = {
     (_S.HEALTHY, _I.SEND_SUCCEEDED): (_S.HEALTHY, ()),
-    (_S.HEALTHY, _I.SEND_FAILED): (_S.FAILING, (_E.START_TIMER,)),
+    (_S.HEALTHY, _I.SEND_FAILED): (_S.FAILING, (_E.WATCH,)),
     (_S.HEALTHY, _I.SEND_REFUSED): (_S.HEALTHY, ()),
-    (_S.HEALTHY, _I.SERVER_BUSY): (_S.HEALTHY, (_E.WAIT,)),
+    (_S.HEALTHY, _I.SERVER_BUSY): (_S.HEALTHY, ()),
     (_S.HEALTHY, _I.INTERVAL_OVER): (_S.HEALTHY, ()),
     (_S.HEALTHY, _I.PING_SUCCEEDED): (_S.HEALTHY, ()),
     (_S.HEALTHY, _I.PING_FAILED): (_S.HEALTHY, ()),
-    (_S.FAILING, _I.SEND_SUCCEEDED): (_S.HEALTHY, (_E.STOP_TIMER,)),
+    (_S.FAILING, _I.SEND_SUCCEEDED): (_S.HEALTHY, ()),
     (_S.FAILING, _I.SEND_FAILED): (_S.FAILING, ()),
     (_S.FAILING, _I.SEND_REFUSED): (_S.FAILING, ()),
-    (_S.FAILING, _I.SERVER_BUSY): (_S.FAILING, (_E.WAIT,)),
-    (_S.FAILING, _I.INTERVAL_OVER): (_S.FAILED_OVER, (_E.DIVERT, _E.START_PING)),
+    (_S.FAILING, _I.SERVER_BUSY): (_S.FAILING, ()),
+    (_S.FAILING, _I.INTERVAL_OVER): (_S.FAILED_OVER, (_E.DIVERT,)),
     (_S.FAILING, _I.PING_SUCCEEDED): (_S.FAILING, ()),
     (_S.FAILING, _I.PING_FAILED): (_S.FAILING, ()),
     (_S.FAILED_OVER, _I.SEND_SUCCEEDED): (_S.FAILED_OVER, ()),
@@ -77,7 +73,7 @@ TRANSITIONS: Final[dict[tuple[FailoverState, FailoverInput], tuple[FailoverState
     (_S.FAILED_OVER, _I.SEND_REFUSED): (_S.FAILED_OVER, ()),
     (_S.FAILED_OVER, _I.SERVER_BUSY): (_S.FAILED_OVER, ()),
     (_S.FAILED_OVER, _I.INTERVAL_OVER): (_S.FAILED_OVER, ()),
-    (_S.FAILED_OVER, _I.PING_SUCCEEDED): (_S.HEALTHY, (_E.STOP_PING, _E.RETURN)),
+    (_S.FAILED_OVER, _I.PING_SUCCEEDED): (_S.HEALTHY, (_E.RETURN,)),
     (_S.FAILED_OVER, _I.PING_FAILED): (_S.FAILED_OVER, ()),
 }
 

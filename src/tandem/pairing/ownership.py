@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tandem.client.descriptions import QueueDescription
-from tandem.client.service_address import ServiceAddress
+from tandem.connection_string import ServiceAddress
 from tandem.errors import ConfigurationError
 from tandem.hosts import is_cloud_host, is_loopback
 from tandem.namespace_identity import NamespaceIdentity

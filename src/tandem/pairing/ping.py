@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Final
 
-from tandem.client.message import BrokeredMessage
+from tandem.client.messaging.message import BrokeredMessage
+from tandem.wire_names import PING_CONTENT_TYPE
 
 __all__ = ["PING_CONTENT_TYPE", "PING_TIME_TO_LIVE", "make_ping"]
 
 # The broker takes a message of this type as a send, and gives it to no receiver.
-PING_CONTENT_TYPE: Final = "application/vnd.ms-servicebus-ping"
 
 # A service that does not know pings soon forgets it.
 PING_TIME_TO_LIVE: Final = timedelta(seconds=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import socket
 
-from tandem.client.service_address import ServiceAddress
+from tandem.connection_string import ServiceAddress
 from tandem.hosts import DEFAULT_NAMESPACE, carried_name, is_cloud_host, is_loopback
 
 __all__ = ["address_key", "local_key", "name_from_address"]

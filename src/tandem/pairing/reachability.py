@@ -14,7 +14,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from tandem.client.waiting import Waiting
+from tandem.client.wire.waiting import Waiting
 
 __all__ = ["Reachability"]
 

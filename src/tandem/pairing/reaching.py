@@ -16,10 +16,10 @@ from tandem.client.errors import (
     ServerBusyError,
     UnauthorizedAccessError,
 )
-from tandem.client.messaging_factory import MessagingFactory
-from tandem.client.retry import RetryPolicy
-from tandem.client.service_address import ServiceAddress
-from tandem.client.waiting import Waiting
+from tandem.client.messaging.messaging_factory import MessagingFactory
+from tandem.client.wire.retry import RetryPolicy
+from tandem.client.wire.waiting import Waiting
+from tandem.connection_string import ServiceAddress
 from tandem.errors import ConfigurationError
 from tandem.pairing.ownership import BacklogOwner, BacklogQueue, Reached, resolve_owner
 

@@ -24,7 +24,7 @@ from typing import Final
 from tandem.addresses import parse_address
 from tandem.amqp.types import Described, Timestamp
 from tandem.client.atom import read_duration
-from tandem.client.message import BrokeredMessage
+from tandem.client.messaging.message import BrokeredMessage
 from tandem.errors import ArgumentError, TandemError, UsageError
 from tandem.rules.values import TIMESPAN, TimeSpan
 
@@ -203,7 +203,7 @@ def _time_to_live_ms(value: object) -> int | None:
     match = _TIMESPAN_TEXT.fullmatch(value.strip())
     if match is None:
         try:
-            return read_duration(value, TIME_TO_LIVE) // _MILLISECOND
+            return read_duration(value) // _MILLISECOND
         except ArgumentError:
             return None
     days, hours, minutes, seconds, fraction = match.groups(default="0")

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Final, assert_never
 
 from tandem.client.errors import MessageSizeExceededError
-from tandem.client.message import BrokeredMessage
-from tandem.client.messaging_factory import MessagingFactory
-from tandem.client.sender import MessageSender
-from tandem.client.service_address import ServiceAddress
+from tandem.client.messaging.message import BrokeredMessage
+from tandem.client.messaging.messaging_factory import MessagingFactory
+from tandem.client.messaging.sender import MessageSender
+from tandem.connection_string import ServiceAddress
 from tandem.errors import TandemError
 from tandem.namespace_identity import NamespaceIdentity
 from tandem.pairing.backlog import (

@@ -17,20 +17,18 @@ from datetime import timedelta
 from typing import Final
 
 from tandem.client.errors import MessagingError
-from tandem.client.message import BrokeredMessage
-from tandem.client.messaging_factory import MessagingFactory
-from tandem.client.retry import RetryPolicy
+from tandem.client.messaging.message import BrokeredMessage
+from tandem.client.messaging.messaging_factory import MessagingFactory
+from tandem.client.wire.retry import RetryPolicy
 from tandem.errors import TandemError
 from tandem.pairing.backlog_pump import BATCH, BacklogPump
 from tandem.pairing.detour import Told
 from tandem.pairing.judging import is_refused_for_good
 from tandem.pairing.rewriting import NotRestorable, restore
 from tandem.pairing.syphon_primary import SyphonPrimary
+from tandem.wire_names import SYPHON_USER_AGENT
 
-__all__ = ["BATCH", "LOCK_RESERVE_S", "LONG_POLL", "USER_AGENT", "Syphon"]
-
-# Tells the brokers at both ends what the connection is for: they count its operations as the syphon's.
-USER_AGENT: Final = "tandem-syphon"
+__all__ = ["BATCH", "LOCK_RESERVE_S", "LONG_POLL", "Syphon"]
 
 # An hour has four of these for each backlog queue: with ten of them, 40 receives an hour and 960 a day.
 LONG_POLL: Final = timedelta(minutes=15)
@@ -64,11 +62,11 @@ class Syphon:
     ) -> None:
         timeout = min(_SEND_TIMEOUT, primary.settings.operation_timeout)
         sending = dataclasses.replace(
-            primary.settings, user_agent=USER_AGENT, operation_timeout=timeout, retry_policy=_SEND_POLICY
+            primary.settings, user_agent=SYPHON_USER_AGENT, operation_timeout=timeout, retry_policy=_SEND_POLICY
         )
         self._primary = SyphonPrimary(primary.with_settings(sending), tell)
         self._secondary = secondary.with_settings(
-            dataclasses.replace(secondary.settings, user_agent=USER_AGENT, prefetch_count=0)
+            dataclasses.replace(secondary.settings, user_agent=SYPHON_USER_AGENT, prefetch_count=0)
         )
         self._utc_now_s = secondary.settings.waiting.utc_now_s
         self._first_paths = tuple(backlog_paths)

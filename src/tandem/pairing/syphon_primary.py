@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import Final
 
 from tandem.client.errors import MessagingCommunicationError, ServerBusyError
-from tandem.client.message import BrokeredMessage
-from tandem.client.messaging_factory import MessagingFactory
-from tandem.client.retry import SERVER_BUSY_WAIT_S
-from tandem.client.sender import MessageSender
+from tandem.client.messaging.message import BrokeredMessage
+from tandem.client.messaging.messaging_factory import MessagingFactory
+from tandem.client.messaging.sender import MessageSender
+from tandem.client.wire.retry import SERVER_BUSY_WAIT_S
 from tandem.errors import TandemError
 from tandem.pairing.detour import Judgement, Told
 from tandem.pairing.judging import is_refused_for_good, judge_ping

@@ -587,13 +587,25 @@ class Negation(Predicate):
         return f"NOT {_enclosed(self.operand, NOT)}"
 
 
-class Conjunction(Predicate):
-    """`p AND q AND …`: false if one is false; else unknown if one is unknown; else true."""
+class Junction(Predicate):
+    """Predicates that are joined by the same word."""
 
     __slots__ = ("operands",)
 
     def __init__(self, operands: list[Node]) -> None:
         self.operands = operands
+
+    def children(self) -> list[Node]:
+        return self.operands
+
+    def parts(self) -> tuple[object, ...]:
+        return (self.operands,)
+
+
+class Conjunction(Junction):
+    """`p AND q AND …`: false if one is false; else unknown if one is unknown; else true."""
+
+    __slots__ = ()
 
     def evaluate(self, subject: Subject) -> object:
         is_unknown = False
@@ -608,23 +620,14 @@ class Conjunction(Predicate):
     def level(self) -> int:
         return AND
 
-    def children(self) -> list[Node]:
-        return self.operands
-
-    def parts(self) -> tuple[object, ...]:
-        return (self.operands,)
-
     def text(self) -> str:
         return " AND ".join([_enclosed(operand, AND + 1) for operand in self.operands])
 
 
-class Disjunction(Predicate):
+class Disjunction(Junction):
     """`p OR q OR …`: true if one is true; else unknown if one is unknown; else false."""
 
-    __slots__ = ("operands",)
-
-    def __init__(self, operands: list[Node]) -> None:
-        self.operands = operands
+    __slots__ = ()
 
     def evaluate(self, subject: Subject) -> object:
         is_unknown = False
@@ -638,12 +641,6 @@ class Disjunction(Predicate):
 
     def level(self) -> int:
         return OR
-
-    def children(self) -> list[Node]:
-        return self.operands
-
-    def parts(self) -> tuple[object, ...]:
-        return (self.operands,)
 
     def text(self) -> str:
         return " OR ".join([_enclosed(operand, OR + 1) for operand in self.operands])

@@ -27,6 +27,7 @@ from tandem.amqp.types import (
     Timestamp,
     ULong,
 )
+from tandem.wire_names import DATETIME_OFFSET, TICKS_OF_1970, TICKS_PER_MS, TICKS_PER_SECOND, TIMESPAN, URI
 
 __all__ = [
     "DATETIME_OFFSET",
@@ -34,7 +35,6 @@ __all__ = [
     "MAX_DATETIME_TICKS",
     "MAX_INT64",
     "MIN_INT64",
-    "TICKS_PER_MS",
     "TIMESPAN",
     "UNORDERED",
     "URI",
@@ -54,22 +54,13 @@ __all__ = [
 MAX_INT64: Final = (1 << 63) - 1
 MIN_INT64: Final = -(1 << 63)
 
-# .NET counts time in ticks of 100 ns, dates from the year 1.
-TICKS_PER_MS: Final = 10_000
-_TICKS_PER_SECOND: Final = 10_000_000
 _TICKS_PER_DAY: Final = 864_000_000_000
-_EPOCH_TICKS: Final = 621_355_968_000_000_000
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _YEAR_ONE: Final = datetime.datetime(1, 1, 1)  # noqa: DTZ001 - the origin of .NET's ticks has no zone
 _MICROSECOND: Final = datetime.timedelta(microseconds=1)
 
 # .NET's DateTime ends with the year 9999. Peers may send later ones, which can be compared and copied.
 MAX_DATETIME_TICKS: Final = 3_155_378_975_999_999_999
-
-# The descriptors that .NET's SDK puts around types that AMQP does not have.
-TIMESPAN: Final = "com.microsoft:timespan"
-DATETIME_OFFSET: Final = "com.microsoft:datetime-offset"
-URI: Final = "com.microsoft:uri"
 
 # What `order` answers beside -1, 0 and 1: types that have no order, and NaN, which is not even equal to itself.
 INCOMPARABLE: Final = 2
@@ -94,10 +85,10 @@ class DateTime:
     @staticmethod
     def of_ms(milliseconds: int) -> DateTime:
         """Of milliseconds since 1970."""
-        return DateTime(milliseconds * TICKS_PER_MS + _EPOCH_TICKS)
+        return DateTime(milliseconds * TICKS_PER_MS + TICKS_OF_1970)
 
     def to_ms(self) -> int:
-        return (self.ticks - _EPOCH_TICKS) // TICKS_PER_MS
+        return (self.ticks - TICKS_OF_1970) // TICKS_PER_MS
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DateTime) and self.ticks == other.ticks
@@ -147,7 +138,7 @@ class TimeSpan:
         """As .NET writes it: [-][d.]hh:mm:ss[.fffffff]."""
         ticks = abs(self.ticks)
         days, ticks = ticks // _TICKS_PER_DAY, ticks % _TICKS_PER_DAY
-        seconds, fraction = ticks // _TICKS_PER_SECOND, ticks % _TICKS_PER_SECOND
+        seconds, fraction = ticks // TICKS_PER_SECOND, ticks % TICKS_PER_SECOND
         text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
         text = f"{days}.{text}" if days else text
         text = f"{text}.{fraction:07}" if fraction else text
@@ -201,7 +192,7 @@ def rule_value(value: object) -> object:
         return _described_value(value)
     if isinstance(value, datetime.datetime):
         moment = value if value.tzinfo is not None else value.replace(tzinfo=datetime.UTC)
-        return DateTime((moment - _EPOCH) // _MICROSECOND * 10 + _EPOCH_TICKS)
+        return DateTime((moment - _EPOCH) // _MICROSECOND * 10 + TICKS_OF_1970)
     if isinstance(value, datetime.timedelta):
         return TimeSpan(value // _MICROSECOND * 10)
     return value

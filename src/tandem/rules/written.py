@@ -12,13 +12,12 @@ from typing import Final
 
 from tandem.errors import ArgumentError
 from tandem.rules.values import MAX_DATETIME_TICKS, MAX_INT64, MIN_INT64, DateTime, TimeSpan, Written, rule_value
+from tandem.wire_names import TICKS_PER_SECOND
 
 __all__ = ["read_written"]
 
 # Characters. The longest text that a client writes is a duration with seven digits in each part, of half this length.
 _MAX_CHARACTERS: Final = 100
-
-_TICKS_PER_SECOND: Final = 10_000_000
 
 # The least and the greatest value of each type of integer. SDKs write integers of 64 bits as an int: that of Go all of
 # them, that of Python negative ones. Each reads what it wrote, and Go does not read a long, so the type stays.
@@ -124,5 +123,5 @@ def _read_time_span(text: str, field: str) -> TimeSpan:
         raise ArgumentError(f"{field} is {text!r}; it must be a duration such as PT1M or P7D")
     sign, days, hours, minutes, seconds, fraction = match.groups(default="0")
     whole = ((int(days) * 24 + int(hours)) * 60 + int(minutes)) * 60 + int(seconds)
-    ticks = whole * _TICKS_PER_SECOND + int(fraction.ljust(7, "0")[:7])
+    ticks = whole * TICKS_PER_SECOND + int(fraction.ljust(7, "0")[:7])
     return TimeSpan(max(-ticks, MIN_INT64) if sign == "-" else min(ticks, MAX_INT64))

@@ -22,15 +22,14 @@ from typing import Final
 from zlib import crc32
 
 from tandem.auth.keys import ALL_RIGHTS, KEY_BYTES, AuthorizationRule, KeyRing, make_key
+from tandem.connection_string import DEVELOPMENT_KEY, ROOT_RULE_NAME
 from tandem.errors import ConfigurationError
 from tandem.store.damage import Damage
 from tandem.store.quarantine import copy_aside
 
 __all__ = [
     "DEFAULT_DATA_DIR",
-    "DEVELOPMENT_KEY",
     "KEYS_NAME",
-    "ROOT_RULE_NAME",
     "find_damaged_keys",
     "load_or_make_keys",
     "protect_keys",
@@ -41,12 +40,6 @@ KEYS_NAME: Final = "keys.json"
 
 # Where a broker keeps its data, if it is not told, and where the command line looks for its keys.
 DEFAULT_DATA_DIR: Final = Path("tandem-data")
-
-# The rule that every namespace of the service starts with, and that the official emulator has.
-ROOT_RULE_NAME: Final = "RootManageSharedAccessKey"
-
-# The key of the official emulator, as its documentation prints it: it protects nothing.
-DEVELOPMENT_KEY: Final = "SAS_KEY_VALUE"
 
 # The field of the file that holds its checksum.
 _CHECKSUM: Final = "checksum"

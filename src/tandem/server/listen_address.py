@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tandem.connection_pairs import bracketed
 from tandem.errors import ConfigurationError
-from tandem.hosts import MAX_PORT
+from tandem.hosts import MAX_PORT, bracketed
 
 __all__ = ["LISTEN_SYNTAX", "ListenAddress", "parse_listen_address", "placed"]
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from tandem.connection_pairs import bracketed
 from tandem.driver.endpoint import Endpoint, close_endpoints
 from tandem.errors import ConfigurationError, ConnectionForced
+from tandem.hosts import bracketed
 from tandem.limits import MAX_ARRIVALS
 from tandem.server.door import Door
 from tandem.server.http_connection import HttpConnection

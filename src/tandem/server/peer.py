@@ -52,7 +52,6 @@ from tandem.limits import STRANGER_BURST_WORK, STRANGER_WORK_PER_SECOND
 from tandem.server.cross_entity import CrossEntitySessions
 from tandem.server.faults.faults import Encounter
 from tandem.server.nodes.acknowledging import SEND, Acknowledging
-from tandem.server.nodes.cbs import NODE as CBS_NODE
 from tandem.server.nodes.cbs import CbsLink
 from tandem.server.nodes.coordinator import CoordinatorLink
 from tandem.server.nodes.entity import Egress, Ingress
@@ -67,6 +66,7 @@ from tandem.server.tracking import Tracker
 
 if TYPE_CHECKING:
     from tandem.server.directory import Directory
+from tandem.wire_names import CBS_NODE, SYPHON_USER_AGENT
 
 __all__ = ["Peer"]
 
@@ -82,9 +82,6 @@ MAX_LINKS_PER_CONNECTION: Final = 5_000
 
 # Characters. Of a client's name in the stream of operations.
 MAX_CLIENT_NAME_CHARACTERS: Final = 64
-
-# What the user agent of a syphon holds, whatever client library it is written with.
-SYPHON_AGENT: Final = "tandem-syphon"
 
 Node = (
     Ingress
@@ -271,7 +268,7 @@ class Peer:
         elif isinstance(event, ConnectionOpened):
             self._choose_namespace(event.open.hostname)
             self.client_name = event.open.container_id[:MAX_CLIENT_NAME_CHARACTERS]
-            self.is_syphon = SYPHON_AGENT in str((event.open.properties or {}).get("user-agent", ""))
+            self.is_syphon = SYPHON_USER_AGENT in str((event.open.properties or {}).get("user-agent", ""))
 
     # --- who it is ------------------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 from tandem.client import BrokeredMessage, MessageReceiver, MessagingFactory
 from tandem.client.errors import MessageLockLostError
 from tandem.spark.amqp_transport import patient_settings
+from tandem.wire_names import SYPHON_USER_AGENT
 
 __all__ = ["SealedRange", "browse", "purge", "seal", "split"]
 
@@ -101,7 +102,7 @@ async def purge(connection_string: str, queue: str, numbers: Container[int], las
     done = 0
     # Others are held until the end, so that they do not come again while what lies behind them is looked for.
     held: dict[int, BrokeredMessage] = {}
-    settings = patient_settings(timeout_s, "tandem-syphon")
+    settings = patient_settings(timeout_s, SYPHON_USER_AGENT)
     async with MessagingFactory.from_connection_string(connection_string, settings) as factory:
         receiver = factory.create_message_receiver(queue)
         is_over = False

@@ -5,32 +5,23 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import ssl
-import time
 from collections.abc import Iterator
 from email.message import Message
 from typing import Any, Final
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import urlencode
 
 import pyarrow as pa
 
-from tandem.client import blocking
 from tandem.errors import RemoteError
-from tandem.hosts import dialled_host
-from tandem.management.client import API
+from tandem.management.http_client import HttpClient, api_path
 from tandem.spark.connection import parse
 from tandem.spark.given_options import OptionError
 from tandem.spark.offsets import DataLoss, EventRange, HubExtent, PartitionExtent, damaged, expired
 from tandem.spark.options import EventHubsOptions
 from tandem.spark.reaching import Retrying
+from tandem.wire_names import FIRST_SEQUENCE_NUMBER_HEADER
 
 __all__ = ["BulkTransport"]
-
-# Seconds. Connecting, and each part of an answer. A broker that takes longer is tried again.
-_REQUEST_TIMEOUT_S: Final = 30.0
-
-# Bytes. What is read from the socket at once: a record batch of small events has about so many.
-_BUFFER_BYTES: Final = 1 << 20
 
 _RECREATED: Final = "tandem:hub-recreated"
 
@@ -67,7 +58,7 @@ class BulkTransport:
 
     def _positions(self, query: str) -> dict[str, Any]:
         retrying = Retrying(f"asking about '{self._hub}'", self._options.operation_timeout_s)
-        path = f"{API}/hubs/{quote(self._hub, safe='')}/partitions{query}"
+        path = api_path("hubs", self._hub, "partitions") + query
 
         def attempt() -> dict[str, Any]:
             with self._request(path) as response:
@@ -107,7 +98,7 @@ class BulkTransport:
     @contextlib.contextmanager
     def _events(self, wanted: EventRange, incarnation: str) -> Iterator[http.client.HTTPResponse]:
         query = urlencode({"from": wanted.first, "to": wanted.end, "incarnation": incarnation})
-        path = f"{API}/hubs/{quote(self._hub, safe='')}/partitions/{wanted.partition}/events?{query}"
+        path = f"{api_path('hubs', self._hub, 'partitions', wanted.partition, 'events')}?{query}"
         try:
             with self._request(path) as response:
                 yield response
@@ -120,7 +111,7 @@ class BulkTransport:
 
     def _oldest(self, partition: str, first: int, headers: Message) -> int:
         """The first event that will come: what the broker says before it sends anything."""
-        oldest = int(headers["Tandem-First-Sequence-Number"])
+        oldest = int(headers[FIRST_SEQUENCE_NUMBER_HEADER])
         if oldest > first and self._options.fails_on_data_loss:
             raise expired(self._hub, partition, first, oldest)
         return oldest
@@ -138,34 +129,12 @@ class BulkTransport:
 
     @contextlib.contextmanager
     def _request(self, path: str) -> Iterator[http.client.HTTPResponse]:
-        parts = parse(self._options.connection_string)
-        url = urlsplit(parts.address.http_url)
-        assert url.hostname is not None
-        token = blocking.run(parts.token_provider.get_token(parts.address.audience(self._hub), time.time()))
-        connection = _connection(url.scheme, dialled_host(url.hostname), url.port)
+        client = HttpClient(parse(self._options.connection_string))
         try:
-            connection.request("GET", path, headers={"Authorization": token.authorization, "Host": url.netloc})
-            response = connection.getresponse()
-            if response.status != http.HTTPStatus.OK:
-                raise _refusal(response)
-            yield response
-        finally:
-            connection.close()
-
-
-def _connection(scheme: str, host: str, port: int | None) -> http.client.HTTPConnection:
-    if scheme == "http":
-        return http.client.HTTPConnection(host, port, timeout=_REQUEST_TIMEOUT_S, blocksize=_BUFFER_BYTES)
-    # The system's certificates, or those of SSL_CERT_FILE.
-    context = ssl.create_default_context()
-    return http.client.HTTPSConnection(host, port, timeout=_REQUEST_TIMEOUT_S, context=context)
-
-
-def _refusal(response: http.client.HTTPResponse) -> RemoteError:
-    answer = response.read(65_536)
-    try:
-        error = json.loads(answer)["error"]
-        return RemoteError(str(error["condition"]), str(error["message"]))
-    except (ValueError, KeyError, TypeError):
-        hint = "no Tandem broker answers there; for another service set transport to amqp"
-        return RemoteError(f"http:{response.status}", f"{answer.decode(errors='replace'):.200}: {hint}")
+            with client.open("GET", path, resource=self._hub) as response:
+                yield response
+        except RemoteError as error:
+            if error.condition.startswith("http:"):
+                hint = "for another service set transport to amqp"
+                raise RemoteError(error.condition, f"{error.description}; {hint}") from error
+            raise

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tandem.client.service_address import ConnectionParts, parse_connection_string
+from tandem.connection_string import ConnectionString
 from tandem.errors import ConfigurationError
 from tandem.spark.given_options import GivenOptions, Option, OptionError
 
@@ -54,8 +54,8 @@ def given_connection_string(options: GivenOptions, environment: Mapping[str, str
     return value
 
 
-def parse(connection_string: str) -> ConnectionParts:
+def parse(connection_string: str) -> ConnectionString:
     try:
-        return parse_connection_string(connection_string)
+        return ConnectionString.parse(connection_string)
     except ConfigurationError as error:
         raise OptionError(str(error)) from None

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
+from tandem import errors
 from tandem.client.errors import MessagingError
 from tandem.errors import RemoteError, TandemError
 
@@ -24,10 +25,10 @@ _LONGEST_PAUSE_S: Final = 5.0
 # What a broker says of itself when it will be well again.
 _TRANSIENT_CONDITIONS: Final = frozenset(
     {
-        "com.microsoft:server-busy",
-        "com.microsoft:timeout",
-        "amqp:connection:forced",
-        "amqp:link:detach-forced",
+        errors.ServerBusy.condition,
+        errors.OperationTimeout.condition,
+        errors.ConnectionForced.condition,
+        errors.DetachForced.condition,
         "amqp:internal-error",
     }
 )

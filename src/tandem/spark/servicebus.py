@@ -12,31 +12,28 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from pyspark.sql.datasource import (
     DataSource,
-    DataSourceArrowWriter,
     DataSourceReader,
-    DataSourceStreamArrowWriter,
     DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
     InputPartition,
-    WriterCommitMessage,
 )
 from pyspark.sql.types import StructType
 
 from tandem.client import BrokeredMessage, MessagingFactory, blocking
 from tandem.spark.amqp_transport import patient_settings
 from tandem.spark.browsing import SealedRange, browse, seal, split
-from tandem.spark.columns import check_columns, rows_of
+from tandem.spark.columns import rows_of
 from tandem.spark.connection import CONNECTION_OPTIONS, given_connection_string, parse
 from tandem.spark.given_options import GivenOptions, Option, OptionError
 from tandem.spark.messages import message_of, messages_batch
 from tandem.spark.options import DEFAULT_OPERATION_TIMEOUT_S
 from tandem.spark.schemas import MESSAGES, MESSAGES_TO_SEND, arrow_schema
-from tandem.spark.sink import Sent
+from tandem.spark.writers import BatchWriter, Sent, StreamWriter
 
 __all__ = ["KNOWN_OPTIONS", "ServiceBusDataSource", "ServiceBusOptions"]
 
@@ -109,10 +106,10 @@ class ServiceBusDataSource(DataSource):
         )
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        return _MessageWriter(ServiceBusOptions.parse(dict(self.options)), schema, overwrite)
+        return BatchWriter(EntityTarget(ServiceBusOptions.parse(dict(self.options))), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - as above
-        return _MessageStreamWriter(ServiceBusOptions.parse(dict(self.options)), schema)
+        return StreamWriter(EntityTarget(ServiceBusOptions.parse(dict(self.options))), schema)
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
@@ -168,44 +165,24 @@ async def _next(pages: AsyncIterator[list[BrokeredMessage]]) -> list[BrokeredMes
 # --- writing --------------------------------------------------------------------------------------------------------
 
 
-class _MessageWriter(DataSourceArrowWriter):
-    """Of a batch: at least once, in the order of each Spark partition."""
+@dataclass(frozen=True)
+class EntityTarget:
+    """A queue or a topic. With duplicate detection it knows rows again that have a message id of their own."""
 
-    def __init__(self, options: ServiceBusOptions, schema: StructType, overwrite: bool) -> None:
-        check_columns(FORMAT, schema, MESSAGES_TO_SEND)
-        if overwrite:
-            raise OptionError('servicebus: the mode is overwrite; messages can only be added: use mode("append")')
-        self._options = options
+    format: ClassVar[str] = FORMAT
+    nouns: ClassVar[str] = "messages"
+    columns: ClassVar[StructType] = MESSAGES_TO_SEND
 
-    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        return _send(self._options, iterator)
+    options: ServiceBusOptions
 
-
-class _MessageStreamWriter(DataSourceStreamArrowWriter):
-    """Of a stream. Rows with a message id of their own are known again by an entity with duplicate detection."""
-
-    def __init__(self, options: ServiceBusOptions, schema: StructType) -> None:
-        check_columns(FORMAT, schema, MESSAGES_TO_SEND)
-        self._options = options
-
-    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        return _send(self._options, iterator)
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's own name
-        """What was sent is in its entity already."""
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - as above
-        """What was sent stays: the batch is sent again."""
-
-
-def _send(options: ServiceBusOptions, batches: Iterator[Any]) -> Sent:
-    factory = options.factory()
-    count = 0
-    try:
-        sender = factory.create_message_sender(options.entity)
-        for batch in batches:
-            blocking.run(sender.send_batch([message_of(row) for row in rows_of(batch)]))
-            count += batch.num_rows
-    finally:
-        blocking.run(factory.close())
-    return Sent(count)
+    def send(self, batches: Iterator[Any]) -> Sent:
+        factory = self.options.factory()
+        count = 0
+        try:
+            sender = factory.create_message_sender(self.options.entity)
+            for batch in batches:
+                blocking.run(sender.send_batch([message_of(row) for row in rows_of(batch)]))
+                count += batch.num_rows
+        finally:
+            blocking.run(factory.close())
+        return Sent(count)

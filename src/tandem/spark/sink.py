@@ -10,74 +10,48 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from tandem.client import EventData, EventHubClient, EventHubProducer, blocking
 from tandem.spark.amqp_transport import patient_settings
-from tandem.spark.columns import check_columns, rows_of
+from tandem.spark.columns import rows_of
 from tandem.spark.given_options import OptionError
 from tandem.spark.options import FORMAT, EventHubsOptions
 from tandem.spark.schemas import EVENTS_TO_SEND
+from tandem.spark.writers import Sent
 
-__all__ = ["HubStreamWriter", "HubWriter", "Sent"]
+__all__ = ["HubTarget"]
 
 # Partitions that are sent to at the same time.
 _SENDS_AT_ONCE: Final = 64
 
 
-@dataclass
-class Sent(WriterCommitMessage):
-    """What a task has sent."""
+@dataclass(frozen=True)
+class HubTarget:
+    """An event hub."""
 
-    count: int
+    format: ClassVar[str] = FORMAT
+    nouns: ClassVar[str] = "events"
+    columns: ClassVar[StructType] = EVENTS_TO_SEND
 
+    options: EventHubsOptions
 
-class HubWriter(DataSourceArrowWriter):
-    """Of a batch."""
-
-    def __init__(self, options: EventHubsOptions, schema: StructType, overwrite: bool) -> None:
-        check_columns(FORMAT, schema, EVENTS_TO_SEND)
-        if overwrite:
-            raise OptionError('eventhubs: the mode is overwrite; events can only be added: use mode("append")')
-        self._options = options
-
-    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        return _send(self._options, iterator)
-
-
-class HubStreamWriter(DataSourceStreamArrowWriter):
-    """Of a stream."""
-
-    def __init__(self, options: EventHubsOptions, schema: StructType) -> None:
-        check_columns(FORMAT, schema, EVENTS_TO_SEND)
-        self._options = options
-
-    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        return _send(self._options, iterator)
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's own name
-        """What was sent is in the hub already."""
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - as above
-        """What was sent stays: the batch is sent again, and readers see it twice."""
-
-
-def _send(options: EventHubsOptions, batches: Iterator[Any]) -> Sent:
-    client = EventHubClient.from_connection_string(
-        options.connection_string, options.event_hub, patient_settings(options.operation_timeout_s)
-    )
-    count = 0
-    try:
-        producer = client.create_producer()
-        for batch in batches:
-            blocking.run(_send_rows(producer, rows_of(batch)))
-            count += batch.num_rows
-    finally:
-        blocking.run(client.close())
-    return Sent(count)
+    def send(self, batches: Iterator[Any]) -> Sent:
+        options = self.options
+        client = EventHubClient.from_connection_string(
+            options.connection_string, options.event_hub, patient_settings(options.operation_timeout_s)
+        )
+        count = 0
+        try:
+            producer = client.create_producer()
+            for batch in batches:
+                blocking.run(_send_rows(producer, rows_of(batch)))
+                count += batch.num_rows
+        finally:
+            blocking.run(client.close())
+        return Sent(count)
 
 
 async def _send_rows(producer: EventHubProducer, rows: Iterator[dict[str, Any]]) -> None:

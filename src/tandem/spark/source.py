@@ -56,14 +56,16 @@ class EventHubsDataSource(DataSource):
         return _HubStreamReader(EventHubsOptions.parse(dict(self.options), is_stream=True), _projection(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from tandem.spark.sink import HubWriter
+        from tandem.spark.sink import HubTarget
+        from tandem.spark.writers import BatchWriter
 
-        return HubWriter(EventHubsOptions.parse(dict(self.options)), schema, overwrite)
+        return BatchWriter(HubTarget(EventHubsOptions.parse(dict(self.options))), schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - as above
-        from tandem.spark.sink import HubStreamWriter
+        from tandem.spark.sink import HubTarget
+        from tandem.spark.writers import StreamWriter
 
-        return HubStreamWriter(EventHubsOptions.parse(dict(self.options)), schema)
+        return StreamWriter(HubTarget(EventHubsOptions.parse(dict(self.options))), schema)
 
 
 def _projection(schema: StructType) -> StructType:

@@ -24,6 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, ClassVar, Final, Self
 
+from tandem.connection_string import ConnectionString
 from tandem.errors import StateError, TandemError
 from tandem.testing.json_api import HOST, JsonApi
 from tandem.testing.ports import PortReservation
@@ -40,11 +41,6 @@ POLL_INTERVAL_S: Final = 0.02
 _READY: Final = "ready amqp://"
 # The console script may not be on the path of a test; the package is.
 _PROGRAM: Final = "from tandem.cli import main; main()"
-# With the key of the official emulator, which `--dev` takes over.
-_DEVELOPMENT: Final = (
-    "Endpoint=sb://{host}:{port};SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=SAS_KEY_VALUE;"
-    "UseDevelopmentEmulator=true;"
-)
 
 
 class BrokerFailed(TandemError):
@@ -205,7 +201,7 @@ class Broker(JsonApi):
 
     def _print_connection_string(self) -> str:
         if "--dev" in self.arguments:
-            return _DEVELOPMENT.format(host=HOST, port=self.port)
+            return str(ConnectionString(HOST, self.port))
         # Only the command knows where the keys are kept.
         command = ["connection-string", "--data-dir", str(self.data_dir), "--host", HOST, "--port", str(self.port)]
         done = subprocess.run(  # noqa: S603 - our own program

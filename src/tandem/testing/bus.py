@@ -28,15 +28,16 @@ from typing import Any, Final, Self, TypeVar
 
 from tandem.addresses import parse_address
 from tandem.clock import SystemClock
+from tandem.connection_string import ConnectionString
 from tandem.driver.endpoint import Endpoint
 from tandem.engine.description import QueueDescription
 from tandem.engine.namespace import Namespace
 from tandem.engine.subqueue import SubQueue
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic_description import TopicDescription
+from tandem.entity_settings import QUEUE, SUBSCRIPTION, TOPIC, durations_as_ms
 from tandem.errors import ProtocolError, UsageError
 from tandem.management.api import add_routes
-from tandem.management.connection_string import ConnectionString
 from tandem.management.rule_lists import read_rules
 from tandem.server.broker import Broker, BrokerSettings
 from tandem.server.faults import Fault, FaultKind, FaultSettings
@@ -152,12 +153,13 @@ class Bus:
     # --- entities -------------------------------------------------------------------------------------------
 
     def create_queue(self, name: str, **fields: Any) -> None:
-        """With these settings, such as `lock_duration_ms` or `requires_session`; docs/reference/queues.md has all."""
-        description = QueueDescription.from_fields({**fields, "name": name})
+        """With these settings, such as `lock_duration="30s"`, `lock_duration_ms=30_000` or `requires_session=True`;
+        docs/reference/queues.md has all."""
+        description = QueueDescription.from_fields({**durations_as_ms(QUEUE, fields), "name": name})
         self._perform(lambda namespace: namespace.create_queue(description))
 
     def create_topic(self, name: str, **fields: Any) -> None:
-        description = TopicDescription.from_fields({**fields, "name": name})
+        description = TopicDescription.from_fields({**durations_as_ms(TOPIC, fields), "name": name})
         self._perform(lambda namespace: namespace.create_topic(description))
 
     def create_subscription(
@@ -165,7 +167,8 @@ class Bus:
     ) -> None:
         """A rule is the text of an SQL filter, or has `name`, `filter` and perhaps `action` as docs/howto/serve.md
         shows them. Without rules the subscription gets every message."""
-        description = SubscriptionDescription.from_fields({**fields, "topic_name": topic, "name": name})
+        settings = durations_as_ms(SUBSCRIPTION, fields)
+        description = SubscriptionDescription.from_fields({**settings, "topic_name": topic, "name": name})
         given = None if rules is None else [_rule(number, rule) for number, rule in enumerate(rules, 1)]
 
         def create(namespace: Namespace) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+from tandem import wire_names
 from tandem.amqp import Message
 from tandem.amqp.message import Header, Properties, encode_message
 from tandem.amqp.types import Timestamp
@@ -47,11 +48,11 @@ class BusMessage:
 
     @property
     def dead_letter_reason(self) -> str | None:
-        return _text(self.application_properties.get("DeadLetterReason"))
+        return _text(self.application_properties.get(wire_names.DEAD_LETTER_REASON))
 
     @property
     def dead_letter_error_description(self) -> str | None:
-        return _text(self.application_properties.get("DeadLetterErrorDescription"))
+        return _text(self.application_properties.get(wire_names.DEAD_LETTER_ERROR_DESCRIPTION))
 
     def json(self) -> Any:
         """The body, read as JSON."""
@@ -80,9 +81,9 @@ def encode_bus_message(
     """The AMQP message with this body and these properties, as the official SDK would send it."""
     annotations: dict[str, object] = {}
     if partition_key is not None:
-        annotations["x-opt-partition-key"] = partition_key
+        annotations[wire_names.PARTITION_KEY] = partition_key
     if scheduled_enqueue_time_utc is not None:
-        annotations["x-opt-scheduled-enqueue-time"] = Timestamp(_milliseconds(scheduled_enqueue_time_utc - _EPOCH))
+        annotations[wire_names.SCHEDULED_ENQUEUE_TIME] = Timestamp(_milliseconds(scheduled_enqueue_time_utc - _EPOCH))
     return encode_message(
         header=None if time_to_live is None else Header(ttl_ms=_milliseconds(time_to_live)),
         message_annotations=annotations,
@@ -107,11 +108,11 @@ def read_bus_message(payload: bytes) -> BusMessage:
     header = message.header or Header()
     annotations = message.message_annotations or {}
     properties = message.properties or Properties()
-    state = annotations.get("x-opt-message-state", 0)
+    state = annotations.get(wire_names.MESSAGE_STATE, 0)
     return BusMessage(
         body=_body(message),
-        sequence_number=_number(annotations.get("x-opt-sequence-number")),
-        enqueued_time_utc=_moment(_number(annotations.get("x-opt-enqueued-time"))),
+        sequence_number=_number(annotations.get(wire_names.SEQUENCE_NUMBER)),
+        enqueued_time_utc=_moment(_number(annotations.get(wire_names.ENQUEUED_TIME))),
         state=_STATES[_number(state)],
         delivery_count=header.delivery_count,
         message_id=_text(properties.message_id),
@@ -122,10 +123,10 @@ def read_bus_message(payload: bytes) -> BusMessage:
         to=properties.to,
         reply_to=properties.reply_to,
         reply_to_session_id=properties.reply_to_group_id,
-        partition_key=_text(annotations.get("x-opt-partition-key")),
+        partition_key=_text(annotations.get(wire_names.PARTITION_KEY)),
         time_to_live=None if header.ttl_ms is None else timedelta(milliseconds=header.ttl_ms),
-        scheduled_enqueue_time_utc=_scheduled(annotations.get("x-opt-scheduled-enqueue-time")),
-        dead_letter_source=_text(annotations.get("x-opt-deadletter-source")),
+        scheduled_enqueue_time_utc=_scheduled(annotations.get(wire_names.SCHEDULED_ENQUEUE_TIME)),
+        dead_letter_source=_text(annotations.get(wire_names.DEAD_LETTER_SOURCE)),
         application_properties=message.application_properties or {},
     )
 

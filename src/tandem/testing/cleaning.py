@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import NamedTuple, cast
 
+from tandem.desired_state import Wanted, apply, plan
 from tandem.engine.description import QueueDescription
 from tandem.engine.effects import ForgetDuplicates
 from tandem.engine.message import BrokeredMessage
@@ -18,8 +19,6 @@ from tandem.engine.queue import Queue
 from tandem.engine.rule import Rule
 from tandem.engine.subqueue import SubQueue
 from tandem.engine.subscription import Subscription
-from tandem.engine.subscription_description import SubscriptionDescription
-from tandem.engine.topic_description import TopicDescription
 from tandem.errors import UsageError
 from tandem.limits import MAX_PAGE_MESSAGES, MAX_PEEK_BYTES, MAX_SESSIONS_PER_PAGE
 from tandem.server.runner import Asker, Runner
@@ -69,45 +68,13 @@ def _delete_others(namespace: Namespace, kept: list[Kept]) -> None:
 
 
 def _repair(namespace: Namespace, kept: list[Kept]) -> None:
-    """What was changed is changed back, what was deleted is made again."""
-    missing = [one for one in kept if one.queue.is_dropped]
-    while missing:
-        # Those that forward come after those they forward to.
-        ready = [one for one in missing if _can_be_made(namespace, one.description)]
-        if not ready:
-            names = ", ".join(one.description.name for one in missing)
-            raise UsageError(f"a test has deleted {names}, which forward to each other and cannot be made again")
-        for one in ready:
-            _make(namespace, one)
-        missing = [one for one in missing if one not in ready]
-    for one in kept:
-        queue = one.queue
-        if queue.is_dropped:
-            continue
-        if queue.description is not one.description:
-            namespace.update_queue(queue, one.description)
-        if isinstance(queue, Subscription) and _rules(queue) != one.rules:
-            for rule in _rules(queue):
-                queue.remove_rule(rule.name)
-            for rule in one.rules:
-                queue.add_rule(rule)
-
-
-def _can_be_made(namespace: Namespace, description: QueueDescription) -> bool:
-    targets = [description.forward_to, description.forward_dead_lettered_messages_to]
-    if isinstance(description, SubscriptionDescription):
-        targets.append(description.topic_name)
-    return all(target is None or namespace.find(target) is not None for target in targets)
-
-
-def _make(namespace: Namespace, kept: Kept) -> None:
-    description = kept.description
-    if isinstance(description, SubscriptionDescription):
-        namespace.create_subscription(description, list(kept.rules))
-    elif isinstance(description, TopicDescription):
-        namespace.create_topic(description)
-    else:
-        namespace.create_queue(description)
+    """Change back what was changed, and make again what was deleted."""
+    wanted = [Wanted(one.description, list(one.rules) if isinstance(one.queue, Subscription) else None) for one in kept]
+    steps = plan(namespace, wanted, updates=True)
+    for step in steps:
+        if step.error is not None:
+            raise UsageError(f"{step.wanted.description.name!r} cannot be made as it was: {step.error}")
+    apply(namespace, steps)
 
 
 # --- what an entity holds -------------------------------------------------------------------------------------------

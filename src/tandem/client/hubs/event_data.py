@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Final
 
 from tandem.amqp import Message
 from tandem.amqp.message import BodyKind, MessageId, Properties, encode_message
 from tandem.amqp.types import Timestamp
-from tandem.client.message_body import written_body
+from tandem.client.messaging.message_body import written_body
 from tandem.errors import UsageError
+from tandem.wire_names import ENQUEUED_TIME, OFFSET, PARTITION_KEY, SEQUENCE_NUMBER
 
-__all__ = ["OFFSET", "PARTITION_KEY", "SEQUENCE_NUMBER", "EventData"]
-
-SEQUENCE_NUMBER: Final = "x-opt-sequence-number"
-OFFSET: Final = "x-opt-offset"
-ENQUEUED_TIME: Final = "x-opt-enqueued-time"
-PARTITION_KEY: Final = "x-opt-partition-key"
+__all__ = ["EventData"]
 
 
 class EventData:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from tandem.amqp.types import Array, Timestamp
-from tandem.client.connection import ServiceConnection
 from tandem.client.errors import MessagingError
 from tandem.client.hubs.event_hub_consumer import DEFAULT_PREFETCH_COUNT, EventHubConsumer
 from tandem.client.hubs.event_hub_producer import EventHubProducer
 from tandem.client.hubs.event_position import EventPosition
-from tandem.client.requests import Answer
-from tandem.client.service_address import ServiceAddress, parse_connection_string
 from tandem.client.settings import MessagingFactorySettings
-from tandem.client.token_provider import TokenProvider
+from tandem.client.wire.closed_at_exit import ClosedAtExit
+from tandem.client.wire.connection import ServiceConnection
+from tandem.client.wire.requests import Answer
+from tandem.client.wire.token_provider import TokenProvider, token_provider_of
+from tandem.connection_string import ConnectionString, ServiceAddress
 from tandem.errors import ConfigurationError
+from tandem.wire_names import TYPE_EVENT_HUB, TYPE_PARTITION
 
 __all__ = ["DEFAULT_CONSUMER_GROUP", "EventHubClient", "EventHubProperties", "PartitionProperties"]
 
@@ -45,7 +46,7 @@ class PartitionProperties:
     is_empty: bool
 
 
-class EventHubClient:
+class EventHubClient(ClosedAtExit):
     """A hub. Use it as an async context manager, or close it: that closes all that it made."""
 
     def __init__(
@@ -80,11 +81,11 @@ class EventHubClient:
         settings: MessagingFactorySettings | None = None,
     ) -> EventHubClient:
         """For a hub by its name, or the one that the connection string names as EntityPath."""
-        parts = parse_connection_string(connection_string)
-        name = event_hub_name or parts.entity_path
+        given = ConnectionString.parse(connection_string)
+        name = event_hub_name or given.entity_path
         if name is None:
             raise ConfigurationError("event_hub_name is missing: give it, or a connection string with EntityPath")
-        return cls(parts.address, parts.token_provider, name, settings)
+        return cls(given.address, token_provider_of(given), name, settings)
 
     @property
     def event_hub_name(self) -> str:
@@ -100,14 +101,6 @@ class EventHubClient:
     def settings(self) -> MessagingFactorySettings:
         """What was chosen for this client."""
         return self._connection.settings
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     def create_producer(self) -> EventHubProducer:
         """Return a producer, which sends events to the hub."""
@@ -134,7 +127,7 @@ class EventHubClient:
 
     async def get_properties(self) -> EventHubProperties:
         """The name, the age and the partitions of the hub."""
-        body = (await self._read("com.microsoft:eventhub", {})).body
+        body = (await self._read(TYPE_EVENT_HUB, {})).body
         ids = body.get("partition_ids")
         partition_ids = tuple(str(one) for one in ids) if isinstance(ids, Array | list) else ()
         created = body.get("created_at")
@@ -144,7 +137,7 @@ class EventHubClient:
 
     async def get_partition_properties(self, partition_id: str) -> PartitionProperties:
         """What a partition holds at the moment."""
-        body = (await self._read("com.microsoft:partition", {"partition": partition_id})).body
+        body = (await self._read(TYPE_PARTITION, {"partition": partition_id})).body
         is_empty = bool(body.get("is_partition_empty"))
         moment = body.get("last_enqueued_time_utc")
         return PartitionProperties(

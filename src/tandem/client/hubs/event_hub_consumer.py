@@ -4,32 +4,33 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from tandem.amqp import IncomingDelivery, Source
 from tandem.amqp.types import Described, Symbol
-from tandem.client.checks import require_whole_number
-from tandem.client.connection import ServiceConnection, close_link
 from tandem.client.errors import ReceiverDisconnectedError, messaging_error
 from tandem.client.hubs.event_data import EventData
 from tandem.client.hubs.event_position import EventPosition
-from tandem.client.inbox import Inbox
-from tandem.client.lazy import Lazy
-from tandem.client.retry import Retrier
 from tandem.client.settings import seconds
+from tandem.client.wire.checks import require_whole_number
+from tandem.client.wire.closed_at_exit import ClosedAtExit
+from tandem.client.wire.connection import ServiceConnection, close_link
+from tandem.client.wire.inbox import Inbox
+from tandem.client.wire.lazy import Lazy
+from tandem.client.wire.retry import Retrier
 from tandem.errors import UsageError
+from tandem.wire_names import RECEIVER_EPOCH, SELECTOR_FILTER
 
 __all__ = ["DEFAULT_PREFETCH_COUNT", "EventHubConsumer"]
 
 # Events. What comes ahead of the reader; as the official SDKs have it.
 DEFAULT_PREFETCH_COUNT: Final = 300
 
-_SELECTOR: Final = Symbol("apache.org:selector-filter:string")
-_EPOCH: Final = Symbol("com.microsoft:epoch")
+_SELECTOR: Final = Symbol(SELECTOR_FILTER)
+_EPOCH: Final = Symbol(RECEIVER_EPOCH)
 
 
-class EventHubConsumer:
+class EventHubConsumer(ClosedAtExit):
     """Reads a partition in order, and goes on where it was when the connection was lost.
 
     Reading takes nothing away: others, and the same program another time, read the same events. With an `owner_level`
@@ -70,14 +71,6 @@ class EventHubConsumer:
     def position(self) -> EventPosition:
         """Where it would go on."""
         return self._position
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def receive(
         self,

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from types import TracebackType
-from typing import Self
 
 from tandem.amqp import BATCH_FORMAT, make_batch
-from tandem.client.connection import ServiceConnection, close_link
-from tandem.client.hubs.event_data import PARTITION_KEY, EventData
-from tandem.client.lazy import Lazy
-from tandem.client.retry import Retrier
-from tandem.client.sender import SendLink
+from tandem.client.hubs.event_data import EventData
+from tandem.client.messaging.sender import SendLink
+from tandem.client.wire.closed_at_exit import ClosedAtExit
+from tandem.client.wire.connection import ServiceConnection, close_link
+from tandem.client.wire.lazy import Lazy
+from tandem.client.wire.retry import Retrier
 from tandem.engine.hubs.partition_key import partition_of
 from tandem.errors import UsageError
+from tandem.wire_names import PARTITION_KEY
 
 __all__ = ["EventHubProducer"]
 
 
-class EventHubProducer:
+class EventHubProducer(ClosedAtExit):
     """Sends events to one hub. Events for one partition, or with one key, stay in the order in which they are sent."""
 
     def __init__(
@@ -37,14 +37,6 @@ class EventHubProducer:
     def event_hub_name(self) -> str:
         """The hub that events are sent to."""
         return self._hub
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def send(
         self, event: EventData, *, partition_id: str | None = None, partition_key: str | None = None

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
+from tandem import wire_names
 from tandem.amqp.types import Timestamp
 
 __all__ = ["EventPosition"]
 
-_OFFSET: Final = "amqp.annotation.x-opt-offset"
-_SEQUENCE_NUMBER: Final = "amqp.annotation.x-opt-sequence-number"
-_ENQUEUED_TIME: Final = "amqp.annotation.x-opt-enqueued-time"
+_OFFSET: Final = f"{wire_names.SELECTED_ANNOTATION}{wire_names.OFFSET}"
+_SEQUENCE_NUMBER: Final = f"{wire_names.SELECTED_ANNOTATION}{wire_names.SEQUENCE_NUMBER}"
+_ENQUEUED_TIME: Final = f"{wire_names.SELECTED_ANNOTATION}{wire_names.ENQUEUED_TIME}"
 
 
 @dataclass(frozen=True)

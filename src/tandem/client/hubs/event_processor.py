@@ -17,13 +17,13 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final, Self
 
-from tandem.client.checks import require_seconds, require_whole_number
 from tandem.client.errors import ReceiverDisconnectedError
 from tandem.client.hubs.balancing import choose_claims
 from tandem.client.hubs.checkpoint_store import Checkpoint, CheckpointStore, Ownership, Stream
 from tandem.client.hubs.event_data import EventData
 from tandem.client.hubs.event_hub_client import DEFAULT_CONSUMER_GROUP, EventHubClient
 from tandem.client.hubs.event_position import EventPosition
+from tandem.client.wire.checks import require_seconds, require_whole_number
 from tandem.errors import UsageError
 
 __all__ = ["CloseReason", "EventHandler", "EventProcessor", "EventProcessorSettings", "PartitionContext"]

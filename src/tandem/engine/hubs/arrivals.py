@@ -16,14 +16,15 @@ from tandem.amqp.message import Message
 from tandem.amqp.sections import MESSAGE_ANNOTATIONS, PROPERTIES, Entries, Sections, locate
 from tandem.engine.hubs.event import EVENT_ANNOTATIONS, Event
 from tandem.engine.hubs.rows import Rows
+from tandem.wire_names import ENQUEUED_TIME, OFFSET, PARTITION_KEY, PUBLISHER, SEQUENCE_NUMBER
 
 __all__ = ["Arrivals", "EventReader"]
 
-_SEQUENCE_NUMBER: Final = b"x-opt-sequence-number"
-_OFFSET: Final = b"x-opt-offset"
-_ENQUEUED_TIME: Final = b"x-opt-enqueued-time"
-_PARTITION_KEY: Final = b"x-opt-partition-key"
-_PUBLISHER: Final = b"x-opt-publisher"
+_SEQUENCE_NUMBER: Final = SEQUENCE_NUMBER.encode()
+_OFFSET: Final = OFFSET.encode()
+_ENQUEUED_TIME: Final = ENQUEUED_TIME.encode()
+_PARTITION_KEY: Final = PARTITION_KEY.encode()
+_PUBLISHER: Final = PUBLISHER.encode()
 
 _SHORT_SYMBOL: Final = 0xA3
 _SHORT_STRING: Final = 0xA1

@@ -5,39 +5,37 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from tandem.amqp.sections import DELIVERY_ANNOTATIONS, MESSAGE_ANNOTATIONS, NO_ENTRIES, Entries
+from tandem import wire_names
+from tandem.amqp.sections import DELIVERY_ANNOTATIONS, MESSAGE_ANNOTATIONS, NO_ENTRIES, Entries, symbol_key
 
 __all__ = ["EVENT_ANNOTATIONS", "RUNTIME_METRICS", "Event", "offset_of", "size_of"]
 
-
-def _key(text: bytes, constructor: bytes) -> bytes:
-    """A symbol of less than 256 characters, and the constructor of the value that follows it."""
-    return bytes((0xA3, len(text))) + text + constructor
-
-
 # The epoch of the numbers is always -1: it rises when a namespace is failed over by geo-replication, which is not here.
-_START: Final = _key(b"x-opt-sequence-number-epoch", b"\x54") + b"\xff" + _key(b"x-opt-sequence-number", b"\x81")
-_OFFSET_KEY: Final = _key(b"x-opt-offset", b"\xa1")
-_TIME_KEY: Final = _key(b"x-opt-enqueued-time", b"\x83")
-_PARTITION_KEY: Final = _key(b"x-opt-partition-key", b"")
-_PUBLISHER_KEY: Final = _key(b"x-opt-publisher", b"")
+_START: Final = (
+    symbol_key(wire_names.SEQUENCE_NUMBER_EPOCH, b"\x54") + b"\xff" + symbol_key(wire_names.SEQUENCE_NUMBER, b"\x81")
+)
+_OFFSET_KEY: Final = symbol_key(wire_names.OFFSET, b"\xa1")
+_TIME_KEY: Final = symbol_key(wire_names.ENQUEUED_TIME, b"\x83")
+_PARTITION_KEY: Final = symbol_key(wire_names.PARTITION_KEY, b"")
+_PUBLISHER_KEY: Final = symbol_key(wire_names.PUBLISHER, b"")
 
 _LONG: Final = struct.Struct(">q")
 
 # Annotations that the hub itself says of an event; those of the sender under the same names are dropped.
 EVENT_ANNOTATIONS: Final = frozenset(
-    {
-        b"x-opt-enqueued-time",
-        b"x-opt-sequence-number",
-        b"x-opt-sequence-number-epoch",
-        b"x-opt-offset",
-        b"x-opt-partition-key",
-        b"x-opt-publisher",
-        b"x-opt-partition-id",
-        b"com.microsoft:producer-epoch",
-        b"com.microsoft:producer-id",
-        b"com.microsoft:producer-sequence-number",
-    }
+    name.encode()
+    for name in (
+        wire_names.ENQUEUED_TIME,
+        wire_names.SEQUENCE_NUMBER,
+        wire_names.SEQUENCE_NUMBER_EPOCH,
+        wire_names.OFFSET,
+        wire_names.PARTITION_KEY,
+        wire_names.PUBLISHER,
+        wire_names.PARTITION_ID,
+        wire_names.PRODUCER_EPOCH,
+        wire_names.PRODUCER_ID,
+        wire_names.PRODUCER_SEQUENCE_NUMBER,
+    )
 )
 
 # Delivery annotations in which the hub reports, to readers that ask for it, how far a partition is. Those of the sender

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tandem import wire_names
 from tandem.amqp.batch import BATCH_FORMAT, partition_key, split_batch
 from tandem.amqp.message import Message
 from tandem.amqp.sections import DELIVERY_ANNOTATIONS
@@ -12,7 +13,7 @@ from tandem.engine.effects import DropHub, PutHub
 from tandem.engine.hubs.description import EventHubDescription
 from tandem.engine.hubs.partition import Partition
 from tandem.engine.hubs.partition_key import partition_of
-from tandem.engine.hubs.producers import PRODUCER_EPOCH, PRODUCER_ID, PRODUCER_NUMBER, read_number
+from tandem.engine.hubs.producers import read_number
 from tandem.engine.hubs.record import ProducerMark, transfer_checksum
 from tandem.engine.metering import billable_units
 from tandem.errors import (
@@ -80,13 +81,7 @@ class EventHub:
     def update(self, description: EventHubDescription) -> None:
         """Everything can be changed but the name and the number of partitions; groups that are left out go."""
         old = self.description
-        before, after = old.to_fields(), description.to_fields()
-        for field in ("name", "partition_count"):
-            if before[field] != after[field]:
-                raise ArgumentError(
-                    f"SubCode=40000. The value for the {field} property of an existing hub cannot be changed: it is "
-                    f"{before[field]!r}, asked for was {after[field]!r}."
-                )
+        description.check_change(old, "hub")
         if description.authorization_rules is None:
             description.authorization_rules = old.authorization_rules
         for group in old.consumer_groups:
@@ -196,7 +191,7 @@ def _key(message: Message) -> str | None:
     key = partition_key(message)
     if key is not None and len(key) > MAX_PARTITION_KEY_CHARACTERS:
         raise ArgumentOutOfRange(
-            f"x-opt-partition-key has {len(key)} characters; at most {MAX_PARTITION_KEY_CHARACTERS} are allowed",
+            f"{wire_names.PARTITION_KEY} has {len(key)} characters; at most {MAX_PARTITION_KEY_CHARACTERS} are allowed",
             Scope.DELIVERY,
         )
     return key
@@ -219,15 +214,18 @@ def _survey(envelope: Message) -> tuple[int, int]:
 def _mark(envelope: Message, is_batch: bool, producer: ProducerMark) -> ProducerMark:
     """Return what a transfer on an idempotent link says of its producer, with the number of its first event."""
     annotations = envelope.message_annotations or {}
-    if is_batch and PRODUCER_NUMBER not in annotations:
+    if is_batch and wire_names.PRODUCER_SEQUENCE_NUMBER not in annotations:
         # One SDK says it with each event of a batch, and not on the envelope; the first of them counts.
         pieces = split_batch(envelope)
         annotations = (Message(pieces[0]).message_annotations or {}) if pieces else {}
-    producer_id = read_number(annotations, PRODUCER_ID, _ANNOTATIONS, Scope.DELIVERY)
-    epoch = read_number(annotations, PRODUCER_EPOCH, _ANNOTATIONS, Scope.DELIVERY)
-    number = read_number(annotations, PRODUCER_NUMBER, _ANNOTATIONS, Scope.DELIVERY)
+    producer_id = read_number(annotations, wire_names.PRODUCER_ID, _ANNOTATIONS, Scope.DELIVERY)
+    epoch = read_number(annotations, wire_names.PRODUCER_EPOCH, _ANNOTATIONS, Scope.DELIVERY)
+    number = read_number(annotations, wire_names.PRODUCER_SEQUENCE_NUMBER, _ANNOTATIONS, Scope.DELIVERY)
     if number is None:
-        raise ArgumentError(f"{_ANNOTATIONS}.{PRODUCER_NUMBER} is missing: the link is one of an idempotent producer.")
+        raise ArgumentError(
+            f"{_ANNOTATIONS}.{wire_names.PRODUCER_SEQUENCE_NUMBER} is missing: "
+            "the link is one of an idempotent producer."
+        )
     return ProducerMark(
         producer.producer_id if producer_id is None else producer_id, producer.epoch if epoch is None else epoch, number
     )

@@ -7,11 +7,19 @@ import re
 from typing import Final
 
 from tandem.errors import ArgumentError, Scope
+from tandem.wire_names import (
+    ENQUEUED_TIME,
+    ENQUEUED_TIME_UTC,
+    OFFSET,
+    SELECTED_ANNOTATION,
+    SELECTOR_FILTER,
+    SEQUENCE_NUMBER,
+)
 
 __all__ = ["LATEST", "START", "PositionKind", "StartPosition", "parse_selector"]
 
 _SELECTOR: Final = re.compile(
-    r"\s*amqp\.annotation\.(x-opt-offset|x-opt-sequence-number|x-opt-enqueued-time|x-opt-enqueuedtimeutc)"
+    rf"\s*amqp\.annotation\.({OFFSET}|{SEQUENCE_NUMBER}|{ENQUEUED_TIME}|{ENQUEUED_TIME_UTC})"
     r"\s*(>=?)\s*'?([^']*)'?\s*",
 )
 
@@ -53,20 +61,19 @@ def parse_selector(text: str) -> StartPosition:
     match = _SELECTOR.fullmatch(text) if len(text) <= _MAX_SELECTOR_CHARACTERS else None
     if match is None:
         raise ArgumentError(
-            f"apache.org:selector-filter:string is {text!r:.120}; a position is "
-            "\"amqp.annotation.x-opt-offset > '42'\", or the same with >=, x-opt-sequence-number or "
-            "x-opt-enqueued-time",
+            f"{SELECTOR_FILTER} is {text!r:.120}; a position is "
+            f"\"{SELECTED_ANNOTATION}{OFFSET} > '42'\", or the same with >=, {SEQUENCE_NUMBER} or {ENQUEUED_TIME}",
             Scope.LINK,
         )
     name, comparison, value = match.group(1), match.group(2), match.group(3).strip()
     is_inclusive = comparison == ">="
-    if name == "x-opt-offset":
+    if name == OFFSET:
         if value.lower() == "@latest":
             return LATEST
         number = _number(text, value.rpartition(":")[2])
         # What lies behind the start is everything, and so is what lies at it.
         return START if number < 0 else StartPosition(PositionKind.OFFSET, number, is_inclusive)
-    if name == "x-opt-sequence-number":
+    if name == SEQUENCE_NUMBER:
         if value.lower() == "@latest":
             return LATEST
         number = _number(text, value.rpartition(":")[2])
@@ -78,5 +85,5 @@ def _number(text: str, value: str) -> int:
     # Digits only: int() would also take underscores and the digits of other scripts.
     digits = value.removeprefix("-")
     if not digits.isascii() or not digits.isdigit() or len(digits) > 18:
-        raise ArgumentError(f"apache.org:selector-filter:string is {text!r:.120}: {value!r} is no number", Scope.LINK)
+        raise ArgumentError(f"{SELECTOR_FILTER} is {text!r:.120}: {value!r} is no number", Scope.LINK)
     return int(value)

@@ -13,15 +13,12 @@ from typing import Final
 from tandem.engine.hubs.record import ProducerMark
 from tandem.errors import ArgumentError, ArgumentOutOfRange, OutOfOrderSequence, ProducerEpochStolen, Scope
 from tandem.limits import MAX_PRODUCERS_PER_PARTITION
+from tandem.wire_names import PRODUCER_EPOCH, PRODUCER_ID, PRODUCER_SEQUENCE_NUMBER
 
-__all__ = ["NO_SEQUENCE_NUMBER", "PRODUCER_EPOCH", "PRODUCER_ID", "PRODUCER_NUMBER", "Producers", "read_number"]
+__all__ = ["NO_SEQUENCE_NUMBER", "Producers", "read_number"]
 
-# The state of a producer, in the properties of an attach and in the annotations of a transfer.
-PRODUCER_ID: Final = "com.microsoft:producer-id"
-PRODUCER_EPOCH: Final = "com.microsoft:producer-epoch"
-PRODUCER_NUMBER: Final = "com.microsoft:producer-sequence-number"
-
-_MOST: Final = {PRODUCER_ID: 0x7FFF_FFFF_FFFF_FFFF, PRODUCER_EPOCH: 0x7FFF, PRODUCER_NUMBER: 0x7FFF_FFFF}
+# The state of a producer, in the properties of an attach and in the annotations of a transfer, and its bounds.
+_MOST: Final = {PRODUCER_ID: 0x7FFF_FFFF_FFFF_FFFF, PRODUCER_EPOCH: 0x7FFF, PRODUCER_SEQUENCE_NUMBER: 0x7FFF_FFFF}
 
 # Numbers of a producer are 32 bits wide, without the negative ones, and start again at zero.
 _NUMBERS: Final = 1 << 31

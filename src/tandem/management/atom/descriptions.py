@@ -1,12 +1,11 @@
 """Queues, topics and subscriptions as XML, element by element, in the order in which the service writes them.
 
-Clients that were generated from contracts read by position, so the order is part of the contract. What a client sends
-may be a whole answer that it got, with a few elements changed: those that cannot be set are passed over.
+The settings, their elements and the order are in `tandem.entity_settings`. What a client sends may be a whole answer
+that it got, with a few elements changed: those that cannot be set are passed over.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 from urllib.parse import quote
@@ -15,10 +14,10 @@ from tandem.addresses import parse_address, scheme_of
 from tandem.auth import AuthorizationRule
 from tandem.auth.keys import right_names
 from tandem.durations import date_text, iso_duration, read_duration_ms
-from tandem.engine.description import QueueDescription
+from tandem.engine.description import EntityDescription, QueueDescription
 from tandem.engine.queue import Queue
-from tandem.engine.subscription import Subscription
 from tandem.engine.topic import Topic
+from tandem.entity_settings import DESCRIPTIONS, ELEMENTS, KINDS_WITH_RULES, Form, Setting, scheme_field, settings_of
 from tandem.errors import ArgumentError
 from tandem.management.atom.values import read_boolean, read_number
 from tandem.management.atom.xml import Element, element, escaped
@@ -27,17 +26,11 @@ from tandem.rules import CorrelationFilter
 __all__ = [
     "INSTANCE",
     "SERVICE_BUS",
-    "Read",
+    "Fields",
     "authorization_rules_xml",
+    "elements_xml",
     "entity_xml",
-    "in_elements",
-    "optional_text",
-    "read_authorization",
-    "read_properties",
-    "read_queue",
-    "read_subscription",
-    "read_text",
-    "read_topic",
+    "read_settings",
     "with_chosen_size",
 ]
 
@@ -48,8 +41,7 @@ _COUNTS: Final = "http://schemas.microsoft.com/netservices/2011/06/servicebus"
 # In the order in which clients write them, and expect them back.
 _ACCESS_RIGHTS: Final = ("Manage", "Send", "Listen")
 
-# The api-versions that brought an element. Clients of older ones read by position.
-_MESSAGE_SIZE_VERSION: Final = "2021-05"
+# The api-version that brought the counts of filters. Clients of older ones read by position.
 _FILTER_COUNT_VERSION: Final = "2024-05"
 
 # The scheme of a target that was written as a bare name, or set by another way than Atom: every SDK can read it.
@@ -60,7 +52,7 @@ Fields = dict[str, object]
 # --- reading --------------------------------------------------------------------------------------------------------
 
 
-def read_text(text: str, _field: str) -> object:
+def _read_text(text: str, _field: str) -> object:
     return text
 
 
@@ -74,80 +66,33 @@ def _read_address(text: str, field: str) -> object:
 
 Read = Callable[[str, str], object]
 
-_VERBATIM: Final = "UserMetadata"
-
-# Element, property, and how its text is read.
-_SHARED: Final[Mapping[str, tuple[str, Read]]] = {
-    "DefaultMessageTimeToLive": ("default_message_time_to_live_ms", read_duration_ms),
-    "EnableBatchedOperations": ("enable_batched_operations", read_boolean),
-    "Status": ("status", read_text),
-    "AutoDeleteOnIdle": ("auto_delete_on_idle_ms", read_duration_ms),
-    _VERBATIM: ("user_metadata", read_text),
-}
-_SENT_TO: Final[Mapping[str, tuple[str, Read]]] = {
-    "MaxSizeInMegabytes": ("max_size_in_megabytes", read_number),
-    "RequiresDuplicateDetection": ("requires_duplicate_detection", read_boolean),
-    "DuplicateDetectionHistoryTimeWindow": ("duplicate_detection_history_time_window_ms", read_duration_ms),
-    "EnablePartitioning": ("enable_partitioning", read_boolean),
-    "EnableExpress": ("enable_express", read_boolean),
-    "MaxMessageSizeInKilobytes": ("max_message_size_in_kilobytes", read_number),
-}
-_RECEIVED_FROM: Final[Mapping[str, tuple[str, Read]]] = {
-    "LockDuration": ("lock_duration_ms", read_duration_ms),
-    "RequiresSession": ("requires_session", read_boolean),
-    "DeadLetteringOnMessageExpiration": ("dead_lettering_on_message_expiration", read_boolean),
-    "MaxDeliveryCount": ("max_delivery_count", read_number),
-    "ForwardTo": ("forward_to", _read_address),
-    "ForwardDeadLetteredMessagesTo": ("forward_dead_lettered_messages_to", _read_address),
-}
-_FORWARDED: Final = {"ForwardTo": "forward_to", "ForwardDeadLetteredMessagesTo": "forward_dead_lettered_messages_to"}
-_QUEUE: Final = {**_SHARED, **_SENT_TO, **_RECEIVED_FROM}
-_TOPIC: Final = {**_SHARED, **_SENT_TO, "SupportOrdering": ("support_ordering", read_boolean)}
-_SUBSCRIPTION: Final = {
-    **_SHARED,
-    **_RECEIVED_FROM,
-    "DeadLetteringOnFilterEvaluationExceptions": ("dead_lettering_on_filter_evaluation_exceptions", read_boolean),
+_READERS: Final[Mapping[Form, Read]] = {
+    Form.DURATION: read_duration_ms,
+    Form.NUMBER: read_number,
+    Form.FLAG: read_boolean,
+    Form.TEXT: _read_text,
+    Form.STATUS: _read_text,
+    Form.ADDRESS: _read_address,
 }
 
-# The words of the engine's errors, and the words of who reads them here.
-_ELEMENTS: Final = {
-    **{field: name for name, (field, _) in (_QUEUE | _TOPIC | _SUBSCRIPTION).items()},
-    "authorization_rules": "AuthorizationRules",
-    "partition_count": "PartitionCount",
-    "topic_name": "TopicName",
-    "name": "Name",
-}
-# Not inside of quotes or of a path: there it is what somebody chose. Ordinary words are fields where an error begins.
-_WORDS: Final = ("name", "status")
-_FIELD: Final = re.compile(
-    rf"(?:(?<![\w'\"/.-])({'|'.join(_ELEMENTS.keys() - _WORDS)})|^({'|'.join(_WORDS)}))(?![\w'\"/.-])"
-)
-_DURATION_RANGE: Final = re.compile(r"(?<=_ms is )(-?\d{1,19}); it must be from (\d{1,19}) to (\d{1,19})")
 
-
-def in_elements(text: str) -> str:
-    """An error of the engine in the words of XML: `LockDuration is P25D`, not `lock_duration_ms is 2160000000`."""
-    text = _DURATION_RANGE.sub(_duration_range, text)
-    return _FIELD.sub(lambda match: _ELEMENTS[match[0]], text)
-
-
-def _duration_range(match: re.Match[str]) -> str:
-    value, least, most = [iso_duration(int(number)) for number in match.groups()]
-    return f"{value}; it must be from {least} to {most}"
-
-
-def read_queue(description: Element) -> Fields:
-    """Return the properties that were sent; those left out are the defaults."""
-    schemes = _read_forward_schemes(description)
-    return {**read_properties(description, _QUEUE), **schemes, **read_authorization(description)}
-
-
-def read_topic(description: Element) -> Fields:
-    return {**read_properties(description, _TOPIC), **read_authorization(description)}
-
-
-def read_subscription(description: Element) -> Fields:
-    return {**read_properties(description, _SUBSCRIPTION), **_read_forward_schemes(description)}
+def read_settings(kind: str, description: Element, readers: Mapping[str, Read] | None = None) -> Fields:
+    """Return the settings, rules and keys of a document. `readers` are for elements in a form of their own."""
+    known = {one.element: one for one in settings_of(kind) if one.element}
+    fields: Fields = {}
+    for child in description.children:
+        setting = known.get(child.name)
+        if setting is None or child.is_nil:
+            continue
+        # A text that users write for themselves is kept to the last blank.
+        text = child.text if setting.form is Form.TEXT else child.text.strip()
+        if text:
+            read = (readers or {}).get(child.name) or _READERS[setting.form]
+            fields[setting.name] = read(text, child.name)
+            scheme = scheme_of(text) if setting.form is Form.ADDRESS else None
+            if scheme is not None:
+                fields[scheme_field(setting.name)] = scheme
+    return {**fields, **_read_authorization(description)} if kind in KINDS_WITH_RULES else fields
 
 
 def with_chosen_size(fields: Fields, current: QueueDescription) -> Fields:
@@ -157,31 +102,8 @@ def with_chosen_size(fields: Fields, current: QueueDescription) -> Fields:
     return {**fields, "max_size_in_megabytes": current.max_size_in_megabytes}
 
 
-def _read_forward_schemes(description: Element) -> Fields:
-    """Return the schemes of the URIs that were sent as targets of forwarding."""
-    schemes: Fields = {}
-    for name, field in _FORWARDED.items():
-        scheme = scheme_of(description.text_of(name) or "")
-        if scheme is not None:
-            schemes[f"{field}_scheme"] = scheme
-    return schemes
-
-
-def read_properties(description: Element, known: Mapping[str, tuple[str, Read]]) -> Fields:
-    """Return the properties that a document sets, of those that are known."""
-    fields: Fields = {}
-    for child in description.children:
-        found = known.get(child.name)
-        # What somebody writes for himself is kept to the last blank.
-        text = child.text if child.name == _VERBATIM else child.text.strip()
-        if found is not None and text and not child.is_nil:
-            field, read = found
-            fields[field] = read(text, child.name)
-    return fields
-
-
-def read_authorization(description: Element) -> Fields:
-    """Rules of this entity alone. Without the element, those it has stay."""
+def _read_authorization(description: Element) -> Fields:
+    """Return the rules of this entity alone. Without the element, those it has stay."""
     parent = description.find("AuthorizationRules")
     if parent is None:
         return {}
@@ -204,152 +126,51 @@ def read_authorization(description: Element) -> Fields:
 
 def entity_xml(entity: Queue, host: str, version: str, is_new: bool = False) -> str:
     """Return the description of an entity for an api-version. Right after its creation there are no counts."""
-    attributes = {"xmlns": SERVICE_BUS, "xmlns:i": INSTANCE}
-    if isinstance(entity, Subscription):
-        return element("SubscriptionDescription", _subscription(entity, host), attributes)
-    if isinstance(entity, Topic):
-        return element("TopicDescription", _topic(entity, version, is_new), attributes)
-    return element("QueueDescription", _queue(entity, host, version, is_new), attributes)
-
-
-def _queue(queue: Queue, host: str, version: str, is_new: bool) -> str:
-    one = queue.description
-    return "".join(
-        (
-            element("LockDuration", iso_duration(one.lock_duration_ms)),
-            element("MaxSizeInMegabytes", str(one.total_size_in_megabytes)),
-            element("RequiresDuplicateDetection", _boolean(one.requires_duplicate_detection)),
-            element("RequiresSession", _boolean(one.requires_session)),
-            element("DefaultMessageTimeToLive", iso_duration(one.default_message_time_to_live_ms)),
-            element("DeadLetteringOnMessageExpiration", _boolean(one.dead_lettering_on_message_expiration)),
-            element(
-                "DuplicateDetectionHistoryTimeWindow", iso_duration(one.duplicate_detection_history_time_window_ms)
-            ),
-            element("MaxDeliveryCount", str(one.max_delivery_count)),
-            element("EnableBatchedOperations", _boolean(one.enable_batched_operations)),
-            element("SizeInBytes", str(queue.size_bytes)),
-            element("MessageCount", str(queue.message_counts.total)),
-            element("IsAnonymousAccessible", "false"),
-            _authorization_rules(queue),
-            element("Status", one.status.value),
-            _times(queue, is_new),
-            element("SupportOrdering", _boolean(not one.enable_partitioning)),
-            "" if is_new else _count_details(queue),
-            element("AutoDeleteOnIdle", iso_duration(one.auto_delete_on_idle_ms)),
-            element("EnablePartitioning", _boolean(one.enable_partitioning)),
-            element("EntityAvailabilityStatus", "Available"),
-            element("EnableExpress", _boolean(one.enable_express)),
-            _address("ForwardTo", one.forward_to, one.forward_to_scheme, host),
-            optional_text("UserMetadata", one.user_metadata),
-            _dead_letter_address(one, host),
-            _max_message_size(one, version),
-        )
-    )
-
-
-def _topic(topic: Topic, version: str, is_new: bool) -> str:
-    one = topic.topic_description
-    return "".join(
-        (
-            element("DefaultMessageTimeToLive", iso_duration(one.default_message_time_to_live_ms)),
-            element("MaxSizeInMegabytes", str(one.total_size_in_megabytes)),
-            element("RequiresDuplicateDetection", _boolean(one.requires_duplicate_detection)),
-            element(
-                "DuplicateDetectionHistoryTimeWindow", iso_duration(one.duplicate_detection_history_time_window_ms)
-            ),
-            element("EnableBatchedOperations", _boolean(one.enable_batched_operations)),
-            element("SizeInBytes", str(topic.size_bytes)),
-            element("FilteringMessagesBeforePublishing", "false"),
-            element("IsAnonymousAccessible", "false"),
-            _authorization_rules(topic),
-            element("Status", one.status.value),
-            _times(topic, is_new),
-            element("SupportOrdering", _boolean(one.support_ordering and not one.enable_partitioning)),
-            "" if is_new else _count_details(topic) + _topic_counts(topic, version),
-            element("AutoDeleteOnIdle", iso_duration(one.auto_delete_on_idle_ms)),
-            element("EnablePartitioning", _boolean(one.enable_partitioning)),
-            element("EntityAvailabilityStatus", "Available"),
-            element("EnableSubscriptionPartitioning", "false"),
-            element("EnableExpress", _boolean(one.enable_express)),
-            optional_text("UserMetadata", one.user_metadata),
-            _max_message_size(one, version),
-        )
-    )
-
-
-def _subscription(subscription: Subscription, host: str) -> str:
-    one = subscription.subscription_description
-    return "".join(
-        (
-            element("LockDuration", iso_duration(one.lock_duration_ms)),
-            element("RequiresSession", _boolean(one.requires_session)),
-            element("DefaultMessageTimeToLive", iso_duration(one.default_message_time_to_live_ms)),
-            element("DeadLetteringOnMessageExpiration", _boolean(one.dead_lettering_on_message_expiration)),
-            element(
-                "DeadLetteringOnFilterEvaluationExceptions",
-                _boolean(one.dead_lettering_on_filter_evaluation_exceptions),
-            ),
-            element("MessageCount", str(subscription.message_counts.total)),
-            element("MaxDeliveryCount", str(one.max_delivery_count)),
-            element("EnableBatchedOperations", _boolean(one.enable_batched_operations)),
-            element("Status", one.status.value),
-            _address("ForwardTo", one.forward_to, one.forward_to_scheme, host),
-            _times(subscription, False),
-            _count_details(subscription),
-            _dead_letter_address(one, host),
-            element("AutoDeleteOnIdle", iso_duration(one.auto_delete_on_idle_ms)),
-            element("EntityAvailabilityStatus", "Available"),
-            optional_text("UserMetadata", one.user_metadata),
-        )
-    )
-
-
-def _topic_counts(topic: Topic, version: str) -> str:
-    counts = element("SubscriptionCount", str(len(topic.subscriptions)))
+    reported = {**_REPORTED, **(_OF_TOPICS if isinstance(entity, Topic) else {})}
+    # A subscription has all of them from the start.
+    left_out = _NOT_WHEN_NEW if is_new and entity.description.kind in KINDS_WITH_RULES else ()
     if version < _FILTER_COUNT_VERSION:
-        return counts
-    rules = [rule for subscription in topic.subscriptions.values() for rule in subscription.rules.values()]
-    correlation_count = sum(isinstance(rule.filter, CorrelationFilter) for rule in rules)
-    counts += element("SqlFilterCount", str(len(rules) - correlation_count))
-    return counts + element("CorrelationFilterCount", str(correlation_count))
+        left_out = (*left_out, "SqlFilterCount", "CorrelationFilterCount")
+    written = {name: "" if name in left_out else write(entity) for name, write in reported.items()}
+    return elements_xml(entity.description, written, host, version)
 
 
-def _max_message_size(description: QueueDescription, version: str) -> str:
-    if version < _MESSAGE_SIZE_VERSION:
+def elements_xml(description: EntityDescription, reported: Mapping[str, str], host: str, version: str) -> str:
+    """Return a whole description: its settings and, from `reported`, the elements that are not settings."""
+    kind = description.kind
+    settings = {one.element: one for one in settings_of(kind) if one.element and version >= one.since}
+    inner = ""
+    for name in dict.fromkeys((*ELEMENTS[kind], *settings)):
+        if name in reported:
+            inner += reported[name]
+        elif name in settings:
+            inner += _setting_xml(settings[name], description, host)
+    return element(DESCRIPTIONS[kind], inner, {"xmlns": SERVICE_BUS, "xmlns:i": INSTANCE})
+
+
+def _setting_xml(setting: Setting, description: EntityDescription, host: str) -> str:
+    value = description.values[setting.name]
+    if setting.form is Form.DURATION:
+        assert value is None or isinstance(value, int)
+        return element(setting.element, iso_duration(value))
+    if value is None:
         return ""
-    return element("MaxMessageSizeInKilobytes", str(description.max_message_size_in_kilobytes))
+    if isinstance(value, bool):
+        return element(setting.element, _boolean(value))
+    if setting.form is Form.ADDRESS:
+        # The service answers with the URI that was sent, and the SDKs count on it: those of Go, JavaScript and Python
+        # write `sb`, that of Java writes `https` and cannot read `sb`.
+        scheme = description.schemes.get(setting.name, _DEFAULT_SCHEME)
+        return element(setting.element, escaped(f"{scheme}://{host}/{quote(str(value))}"))
+    return element(setting.element, escaped(str(value)))
 
 
 def _boolean(flag: bool) -> str:
     return "true" if flag else "false"
 
 
-def optional_text(name: str, text: str | None) -> str:
-    """Return an element with a text, or nothing if there is none."""
-    return "" if text is None else element(name, escaped(text))
-
-
-def _address(name: str, path: str | None, scheme: str | None, host: str) -> str:
-    """Return the URI of a target with the scheme in which it was written.
-
-    The service answers with the URI that was sent, and the SDKs count on it: those of Go, JavaScript and Python write
-    `sb`, that of Java writes `https` and cannot read `sb`.
-    """
-    return "" if path is None else element(name, escaped(f"{scheme or _DEFAULT_SCHEME}://{host}/{quote(path)}"))
-
-
-def _dead_letter_address(description: QueueDescription, host: str) -> str:
-    return _address(
-        "ForwardDeadLetteredMessagesTo",
-        description.forward_dead_lettered_messages_to,
-        description.forward_dead_lettered_messages_to_scheme,
-        host,
-    )
-
-
-def _times(queue: Queue, is_new: bool) -> str:
-    times = element("CreatedAt", date_text(queue.created_at_ms)) + element("UpdatedAt", date_text(queue.updated_at_ms))
-    return times if is_new else times + element("AccessedAt", date_text(queue.accessed_at_ms))
+def _supports_ordering(queue: Queue) -> bool:
+    return queue.description.values.get("support_ordering") is not False and not queue.description.enable_partitioning
 
 
 def _count_details(queue: Queue) -> str:
@@ -364,10 +185,6 @@ def _count_details(queue: Queue) -> str:
     }
     inner = "".join(element(f"d2p1:{name}", str(count)) for name, count in details.items())
     return element("CountDetails", inner, {"xmlns:d2p1": _COUNTS})
-
-
-def _authorization_rules(queue: Queue) -> str:
-    return authorization_rules_xml(queue.authorization_rules, queue.created_at_ms, queue.updated_at_ms)
 
 
 def authorization_rules_xml(rules: Iterable[AuthorizationRule], created_at_ms: int, updated_at_ms: int) -> str:
@@ -390,3 +207,42 @@ def _authorization_rule(rule: AuthorizationRule, created_at_ms: int, updated_at_
         + element("SecondaryKey", escaped(rule.secondary_key)),
         {"i:type": "SharedAccessAuthorizationRule"},
     )
+
+
+def _subscription_count(queue: Queue) -> int:
+    assert isinstance(queue, Topic)
+    return len(queue.subscriptions)
+
+
+def _filter_count(queue: Queue, is_correlation: bool) -> int:
+    assert isinstance(queue, Topic)
+    rules = [rule for subscription in queue.subscriptions.values() for rule in subscription.rules.values()]
+    return sum(isinstance(rule.filter, CorrelationFilter) is is_correlation for rule in rules)
+
+
+# The elements that are not settings as they are, of queues, topics and subscriptions.
+_REPORTED: Final[Mapping[str, Callable[[Queue], str]]] = {
+    "MaxSizeInMegabytes": lambda one: element("MaxSizeInMegabytes", str(one.description.total_size_in_megabytes)),
+    "SizeInBytes": lambda one: element("SizeInBytes", str(one.size_bytes)),
+    "MessageCount": lambda one: element("MessageCount", str(one.message_counts.total)),
+    "FilteringMessagesBeforePublishing": lambda _: element("FilteringMessagesBeforePublishing", "false"),
+    "IsAnonymousAccessible": lambda _: element("IsAnonymousAccessible", "false"),
+    "AuthorizationRules": lambda one: authorization_rules_xml(
+        one.authorization_rules, one.created_at_ms, one.updated_at_ms
+    ),
+    "CreatedAt": lambda one: element("CreatedAt", date_text(one.created_at_ms)),
+    "UpdatedAt": lambda one: element("UpdatedAt", date_text(one.updated_at_ms)),
+    "AccessedAt": lambda one: element("AccessedAt", date_text(one.accessed_at_ms)),
+    "SupportOrdering": lambda one: element("SupportOrdering", _boolean(_supports_ordering(one))),
+    "CountDetails": _count_details,
+    "EntityAvailabilityStatus": lambda _: element("EntityAvailabilityStatus", "Available"),
+    "EnableSubscriptionPartitioning": lambda _: element("EnableSubscriptionPartitioning", "false"),
+}
+_OF_TOPICS: Final[Mapping[str, Callable[[Queue], str]]] = {
+    "SubscriptionCount": lambda one: element("SubscriptionCount", str(_subscription_count(one))),
+    "SqlFilterCount": lambda one: element("SqlFilterCount", str(_filter_count(one, is_correlation=False))),
+    "CorrelationFilterCount": lambda one: element(
+        "CorrelationFilterCount", str(_filter_count(one, is_correlation=True))
+    ),
+}
+_NOT_WHEN_NEW: Final = ("AccessedAt", "CountDetails", *_OF_TOPICS)

@@ -10,34 +10,29 @@ from collections.abc import Mapping
 from typing import Final
 
 from tandem.durations import date_text
-from tandem.engine.description import EntityStatus
 from tandem.engine.hubs.hub import EventHub
 from tandem.engine.namespace import Namespace
+from tandem.entity_settings import HUB, EntityStatus
 from tandem.errors import ArgumentOutOfRange
 from tandem.limits import MAX_RETENTION_MS
 from tandem.management.atom.descriptions import (
     INSTANCE,
     SERVICE_BUS,
-    Read,
+    Fields,
     authorization_rules_xml,
-    optional_text,
-    read_authorization,
-    read_properties,
-    read_text,
+    elements_xml,
+    read_settings,
 )
 from tandem.management.atom.values import read_number
 from tandem.management.atom.xml import Element, element
-from tandem.management.hub_fields import new_hub
-from tandem.management.hubs import update_hub
+from tandem.management.hubs import new_hub, update_hub
 
 __all__ = ["ConsumerGroupOf", "consumer_group_xml", "hub_xml", "put_hub", "read_hub"]
-
-Fields = dict[str, object]
 
 _DAY_MS: Final = 86_400_000
 _MAX_DAYS: Final = MAX_RETENTION_MS // _DAY_MS
 
-_ATTRIBUTES: Final = {"xmlns": SERVICE_BUS, "xmlns:i": INSTANCE}
+_RETENTION: Final = "MessageRetentionInDays"
 _STRINGS: Final = "http://schemas.microsoft.com/2003/10/Serialization/Arrays"
 
 
@@ -52,21 +47,14 @@ class ConsumerGroupOf:
 def _read_days(text: str, field: str) -> object:
     days = read_number(text, field)
     if not 1 <= days <= _MAX_DAYS:
-        raise ArgumentOutOfRange(f"{field} is {days}; it must be from 1 to {_MAX_DAYS}")
+        template = "{field} is {value}; it must be between {least} and {most}"
+        raise ArgumentOutOfRange.of(template, field, value=days, least=1, most=_MAX_DAYS)
     return days * _DAY_MS
 
 
-_HUB: Final[Mapping[str, tuple[str, Read]]] = {
-    "MessageRetentionInDays": ("retention_ms", _read_days),
-    "Status": ("status", read_text),
-    "UserMetadata": ("user_metadata", read_text),
-    "PartitionCount": ("partition_count", read_number),
-}
-
-
 def read_hub(description: Element) -> Fields:
-    """Return the properties that a document sets."""
-    return {**read_properties(description, _HUB), **read_authorization(description)}
+    """Return the settings that a document has."""
+    return read_settings(HUB, description, {_RETENTION: _read_days})
 
 
 def put_hub(namespace: Namespace, name: str, fields: Mapping[str, object], is_update: bool) -> EventHub:
@@ -85,32 +73,31 @@ def put_hub(namespace: Namespace, name: str, fields: Mapping[str, object], is_up
 
 def hub_xml(hub: EventHub) -> str:
     """Return the description of a hub, in the order in which the service writes it."""
-    one = hub.description
     days = _days(hub)
-    ids = "".join(element("d2p1:string", str(number)) for number in range(one.partition_count))
-    inner = "".join(
-        (
-            element("SizeInBytes", str(hub.size_bytes)),
-            "" if days is None else element("MessageRetentionInDays", str(days)),
-            authorization_rules_xml(one.authorization_rules or [], hub.created_at_ms, hub.updated_at_ms),
-            element("Status", one.status.value),
-            optional_text("UserMetadata", one.user_metadata),
-            element("CreatedAt", date_text(hub.created_at_ms)),
-            element("UpdatedAt", date_text(hub.updated_at_ms)),
-            element("PartitionCount", str(one.partition_count)),
-            element("EntityAvailabilityStatus", "Available"),
-            element("PartitionIds", ids, {"xmlns:d2p1": _STRINGS}),
-        )
-    )
-    return element("EventHubDescription", inner, _ATTRIBUTES)
+    ids = "".join(element("d2p1:string", str(number)) for number in range(hub.description.partition_count))
+    rules = hub.description.authorization_rules or []
+    reported = {
+        "SizeInBytes": element("SizeInBytes", str(hub.size_bytes)),
+        _RETENTION: "" if days is None else element(_RETENTION, str(days)),
+        "AuthorizationRules": authorization_rules_xml(rules, hub.created_at_ms, hub.updated_at_ms),
+        **_times(hub),
+        "EntityAvailabilityStatus": element("EntityAvailabilityStatus", "Available"),
+        "PartitionIds": element("PartitionIds", ids, {"xmlns:d2p1": _STRINGS}),
+    }
+    return elements_xml(hub.description, reported, "", "")
 
 
 def consumer_group_xml(group: ConsumerGroupOf) -> str:
     """Return the description of a consumer group. It is as old as its hub: its own age is not kept."""
-    times = element("CreatedAt", date_text(group.hub.created_at_ms))
-    return element(
-        "ConsumerGroupDescription", times + element("UpdatedAt", date_text(group.hub.updated_at_ms)), _ATTRIBUTES
-    )
+    times = "".join(_times(group.hub).values())
+    return element("ConsumerGroupDescription", times, {"xmlns": SERVICE_BUS, "xmlns:i": INSTANCE})
+
+
+def _times(hub: EventHub) -> dict[str, str]:
+    return {
+        "CreatedAt": element("CreatedAt", date_text(hub.created_at_ms)),
+        "UpdatedAt": element("UpdatedAt", date_text(hub.updated_at_ms)),
+    }
 
 
 def _days(hub: EventHub) -> int | None:

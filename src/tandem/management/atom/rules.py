@@ -14,6 +14,7 @@ from tandem.management.atom.xml import Element, element, escaped
 from tandem.rules import CorrelationFilter, FalseFilter, Filter, SqlAction, SqlFilter, TrueFilter
 from tandem.rules.values import DateTime, TimeSpan, Written, rule_value
 from tandem.rules.written import read_written
+from tandem.wire_names import TICKS_PER_SECOND
 
 __all__ = ["read_rule_xml", "rule_xml"]
 
@@ -24,7 +25,6 @@ _SERIALIZATION: Final = "http://schemas.microsoft.com/2003/10/Serialization/"
 _COMPATIBILITY_LEVEL: Final = "20"
 
 _MAX_INT: Final = 2**31 - 1
-_TICKS_PER_SECOND: Final = 10_000_000
 
 # The elements of a correlation filter, in their order.
 _CORRELATION: Final = {
@@ -180,7 +180,7 @@ def _typed(value: object) -> tuple[str, str]:
 
 
 def _duration(value: TimeSpan) -> str:
-    seconds, ticks = divmod(abs(value.ticks), _TICKS_PER_SECOND)
+    seconds, ticks = divmod(abs(value.ticks), TICKS_PER_SECOND)
     days, seconds = divmod(seconds, 86_400)
     fraction = f".{ticks:07}".rstrip("0") if ticks else ""
     date = f"{days}D" if days else ""

@@ -11,6 +11,7 @@ All of it needs the right Manage. A bad request is answered with an error in XML
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import secrets
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from typing import Final
 
 from aiohttp import hdrs, web
 
+from tandem.arguments import ARGUMENT_HEADER
 from tandem.arrow import require_arrow
 from tandem.auth import Right
 from tandem.auth.keys import KEY_BYTES, make_key
@@ -30,13 +32,12 @@ from tandem.engine.subscription import Subscription
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic import Topic
 from tandem.engine.topic_description import TopicDescription
+from tandem.entity_settings import DESCRIPTIONS, HUB, QUEUE, SERVICE_WORDS, SUBSCRIPTION, TOPIC
 from tandem.errors import ArgumentError, EntityAlreadyExists, NotFound, ProtocolError
 from tandem.management.atom.descriptions import (
+    Fields,
     entity_xml,
-    in_elements,
-    read_queue,
-    read_subscription,
-    read_topic,
+    read_settings,
     with_chosen_size,
 )
 from tandem.management.atom.documents import (
@@ -52,18 +53,16 @@ from tandem.management.atom.hubs import ConsumerGroupOf, consumer_group_xml, hub
 from tandem.management.atom.namespaces import namespace_xml
 from tandem.management.atom.paths import Noun, Path, parse_path
 from tandem.management.atom.rules import read_rule_xml, rule_xml
-from tandem.management.atom.values import ticks_of
 from tandem.management.atom.xml import MAX_XML_BYTES, Element, read_xml
 from tandem.management.gate import Gate
 from tandem.management.hubs import add_consumer_group, delete_hub, own_hubs, remove_consumer_group
 from tandem.management.metered import count_refusal
-from tandem.management.requests import DEFAULT_PAGE_ENTITIES, read_body, whole_number
+from tandem.management.requests import DEFAULT_PAGE_ENTITIES, MAX_SKIP, query_number, read_body
+from tandem.wire_names import ticks_of
 
 __all__ = ["AtomService"]
 
 logger = logging.getLogger(__name__)
-
-Fields = dict[str, object]
 
 _NOT_HOSTED: Final = "No service is hosted at the specified address."
 _VISIT: Final = "To know more visit https://aka.ms/sbResourceMgrExceptions."
@@ -73,10 +72,10 @@ _CONFLICT: Final = (
     f"{_VISIT}"
 )
 _CONFLICT_PREFIX: Final = "SubCode=40900. Conflict. "
-_HUB: Final = "EventHubDescription"
+# Characters. HTTP clients refuse headers of more than 8 KB.
+_MAX_ARGUMENT_CHARACTERS: Final = 4_096
 # What a request without an api-version asks for.
 _NEWEST_VERSION: Final = "2024-05"
-_MAX_SKIP: Final = 10**9 - 1
 _LISTS: Final = {
     Noun.EVERYTHING,
     Noun.QUEUES,
@@ -101,7 +100,12 @@ class AtomService:
             return await self._answer(request, path)
         except ProtocolError as error:
             count_refusal(request, error)
-            return self._error(error.http_status, _detail(error), path)
+            answer = self._error(error.http_status, _detail(error), path)
+            if isinstance(error, ArgumentError) and error.argument is not None:
+                argument = json.dumps(error.argument.to_fields())
+                if len(argument) <= _MAX_ARGUMENT_CHARACTERS:
+                    answer.headers[ARGUMENT_HEADER] = argument
+            return answer
         except web.HTTPException as error:
             if error.status < 400:
                 raise
@@ -159,8 +163,8 @@ class AtomService:
         return _entry_answer(found, 200)
 
     async def _list(self, request: web.Request, path: Path, url: _Url) -> web.Response:
-        skip = whole_number(request, "$skip", 0, _MAX_SKIP)
-        top = whole_number(request, "$top", DEFAULT_PAGE_ENTITIES, DEFAULT_PAGE_ENTITIES)
+        skip = query_number(request, "$skip", 0, 0, MAX_SKIP)
+        top = query_number(request, "$top", DEFAULT_PAGE_ENTITIES, 0, DEFAULT_PAGE_ENTITIES)
 
         def read(namespace: Namespace) -> tuple[list[Entry], int]:
             found = _all(namespace, path)
@@ -179,7 +183,7 @@ class AtomService:
         description = _description(await read_body(request, MAX_XML_BYTES))
         url = _Url(request)
         write = self._writer(request, path, description, is_update)
-        if description.name == _HUB and not is_update:
+        if description.name == DESCRIPTIONS[HUB] and not is_update:
             # Without pyarrow the events could not be sealed or read. In a thread: the check takes a moment.
             await asyncio.to_thread(require_arrow)
 
@@ -197,22 +201,22 @@ class AtomService:
             rule = read_rule_xml(path.rule, description, self._gate.now_ms())
             return lambda namespace: _put_rule(namespace, path, rule, is_update)
         if path.noun is Noun.SUBSCRIPTION:
-            _require("SubscriptionDescription", description)
-            fields = read_subscription(description)
+            _require(DESCRIPTIONS[SUBSCRIPTION], description)
+            fields = read_settings(SUBSCRIPTION, description)
             self._gate.admit_forwarding(request, fields)
             rules = _default_rules(description, self._gate.now_ms())
             return lambda namespace: _put_subscription(namespace, path, fields, rules, is_update)
         if path.noun is Noun.CONSUMER_GROUP:
             _require("ConsumerGroupDescription", description)
             return lambda namespace: _put_consumer_group(namespace, path, is_update)
-        if description.name == _HUB:
+        if description.name == DESCRIPTIONS[HUB]:
             fields = read_hub(description)
             _fill_keys(fields)
             return lambda namespace: put_hub(namespace, path.entity, fields, is_update)
-        is_topic = description.name == "TopicDescription"
+        is_topic = description.name == DESCRIPTIONS[TOPIC]
         if not is_topic:
-            _require("QueueDescription", description)
-        fields = read_topic(description) if is_topic else read_queue(description)
+            _require(DESCRIPTIONS[QUEUE], description)
+        fields = read_settings(TOPIC if is_topic else QUEUE, description)
         self._gate.admit_forwarding(request, fields)
         _fill_keys(fields)
         return lambda namespace: _put_entity(namespace, path.entity, fields, is_topic, is_update)
@@ -258,7 +262,8 @@ def _entry_answer(entry: Entry, status: int) -> web.Response:
 
 def _detail(error: ProtocolError) -> str:
     """In the words that clients know, with what is wrong in ours."""
-    description = in_elements(error.description)
+    argument = error.argument if isinstance(error, ArgumentError) else None
+    description = error.description if argument is None else SERVICE_WORDS.sentence(argument)
     if error.http_status == 409 and description.startswith(_CONFLICT_PREFIX):
         return f"{_CONFLICT} {description.removeprefix(_CONFLICT_PREFIX)}"
     if error.http_status == 400 and not description.startswith("SubCode="):

@@ -9,19 +9,10 @@ from tandem.errors import ArgumentError
 __all__ = [
     "read_boolean",
     "read_number",
-    "ticks_of",
 ]
-
-# .NET counts in steps of 100 nanoseconds from the year 1.
-_TICKS_OF_1970: Final = 621_355_968_000_000_000
-_TICKS_PER_MS: Final = 10_000
 
 # Digits. Enough for any 64-bit number; more would cost time that grows with their square.
 _MAX_DIGITS: Final = 19
-
-
-def ticks_of(at_ms: int) -> int:
-    return _TICKS_OF_1970 + at_ms * _TICKS_PER_MS
 
 
 def read_boolean(text: str, field: str) -> bool:

@@ -24,6 +24,7 @@ from tandem.amqp.message import Header, Message, Properties, encode_message
 from tandem.amqp.types import Array, Described, Timestamp
 from tandem.engine.message import BrokeredMessage
 from tandem.errors import ArgumentError, DecodeError, EncodeError
+from tandem.wire_names import BROKER_PROPERTIES_HEADER, PARTITION_KEY, SCHEDULED_ENQUEUE_TIME, VIA_PARTITION_KEY
 
 __all__ = [
     "MAX_HEADER_PROPERTIES",
@@ -160,8 +161,8 @@ def _encoded(body: bytes, content_type: str | None, broker: Mapping[str, object]
     annotations: dict[str, object] = {}
     scheduled = broker.get("ScheduledEnqueueTimeUtc")
     if scheduled is not None:
-        annotations["x-opt-scheduled-enqueue-time"] = _scheduled(scheduled)
-    for name, key in (("PartitionKey", "x-opt-partition-key"), ("ViaPartitionKey", "x-opt-via-partition-key")):
+        annotations[SCHEDULED_ENQUEUE_TIME] = _scheduled(scheduled)
+    for name, key in (("PartitionKey", PARTITION_KEY), ("ViaPartitionKey", VIA_PARTITION_KEY)):
         text = _text(name, broker)
         if text is not None:
             annotations[key] = text
@@ -284,7 +285,7 @@ def answer_headers(message: Message, kept: BrokeredMessage, locked: tuple[str, i
         if _is_writable(name) and name.lower() not in seen and len(name) + len(text) <= _MAX_HEADER_CHARACTERS:
             seen.add(name.lower())
             headers[name] = text
-    headers["BrokerProperties"] = json.dumps(_broker_properties(message, properties, kept, locked))
+    headers[BROKER_PROPERTIES_HEADER] = json.dumps(_broker_properties(message, properties, kept, locked))
     headers["Content-Type"] = _content_type(properties.content_type)
     return headers
 
@@ -303,9 +304,9 @@ def _broker_properties(
     texts = {name: getattr(properties, field) for name, field in _TEXTS.items()}
     texts["DeadLetterSource"] = kept.dead_letter_source
     annotations = message.message_annotations or {}
-    for key, name in (("x-opt-partition-key", "PartitionKey"), ("x-opt-via-partition-key", "ViaPartitionKey")):
+    for key, name in ((PARTITION_KEY, "PartitionKey"), (VIA_PARTITION_KEY, "ViaPartitionKey")):
         texts[name] = annotations.get(key) if isinstance(annotations.get(key), str) else None
-    scheduled = annotations.get("x-opt-scheduled-enqueue-time")
+    scheduled = annotations.get(SCHEDULED_ENQUEUE_TIME)
     if isinstance(scheduled, Timestamp):
         broker["ScheduledEnqueueTimeUtc"] = _http_date(int(scheduled))
     header = message.header

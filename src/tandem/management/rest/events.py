@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from aiohttp import web
 
 from tandem.addresses import HubPath
@@ -16,10 +14,9 @@ from tandem.management.gate import Gate
 from tandem.management.metered import count_as
 from tandem.management.rest.broker_properties import broker_properties
 from tandem.management.rest.sent import is_batch, read_batch, read_message
+from tandem.wire_names import BROKER_PROPERTIES_HEADER, PARTITION_KEY
 
 __all__ = ["send_events"]
-
-_PARTITION_KEY: Final = "x-opt-partition-key"
 
 
 async def send_events(gate: Gate, path: HubPath, request: web.Request, body: bytes) -> None:
@@ -49,7 +46,7 @@ async def send_events(gate: Gate, path: HubPath, request: web.Request, body: byt
 def _batch(request: web.Request, events: list[bytes]) -> bytes:
     """All events go to one partition, and so have one key: that of the request, or of any of them."""
     keys = {key for key in map(_key, events) if key is not None}
-    key = broker_properties(request.headers.get("BrokerProperties")).get("PartitionKey")
+    key = broker_properties(request.headers.get(BROKER_PROPERTIES_HEADER)).get("PartitionKey")
     if key is not None:
         if not isinstance(key, str):
             raise ArgumentError(f"BrokerProperties.PartitionKey must be a text, got {key!r:.80}")
@@ -60,7 +57,7 @@ def _batch(request: web.Request, events: list[bytes]) -> bytes:
             f"BrokerProperties.PartitionKey is {first!r:.80} and {second!r:.80} in one batch, which goes to one "
             "partition: send a batch for each key"
         )
-    return make_batch(events, message_annotations={_PARTITION_KEY: keys.pop()} if keys else None)
+    return make_batch(events, message_annotations={PARTITION_KEY: keys.pop()} if keys else None)
 
 
 def _key(event: bytes) -> str | None:

@@ -12,6 +12,7 @@ from aiohttp import hdrs, web
 from tandem.errors import ArgumentError
 from tandem.limits import MAX_MESSAGES_PER_BATCH
 from tandem.management.rest.broker_properties import broker_properties, message_bytes, plain_value, user_properties
+from tandem.wire_names import BROKER_PROPERTIES_HEADER
 
 __all__ = ["is_batch", "read_batch", "read_message"]
 
@@ -24,7 +25,7 @@ def is_batch(request: web.Request) -> bool:
 
 def read_message(request: web.Request, body: bytes) -> bytes:
     """As AMQP: the body, the header BrokerProperties, and the headers that are properties."""
-    broker = broker_properties(request.headers.get("BrokerProperties"))
+    broker = broker_properties(request.headers.get(BROKER_PROPERTIES_HEADER))
     return message_bytes(body, request.headers.get(hdrs.CONTENT_TYPE), broker, user_properties(request.headers))
 
 
@@ -56,7 +57,7 @@ def _read_item(number: int, item: object) -> bytes:
         # Also for characters outside ASCII.
         except ValueError:
             raise ArgumentError(f"Body of message {number} is not base64") from None
-    broker = _object(f"BrokerProperties of message {number}", item.get("BrokerProperties"))
+    broker = _object(f"BrokerProperties of message {number}", item.get(BROKER_PROPERTIES_HEADER))
     user = _object(f"UserProperties of message {number}", item.get("UserProperties"))
     return message_bytes(body, None, broker, {name: plain_value(value) for name, value in user.items()})
 

@@ -47,6 +47,7 @@ from tandem.management.rest.broker_properties import answer_headers, body_of
 from tandem.management.rest.events import send_events
 from tandem.management.rest.receiver import receive_one
 from tandem.management.rest.sent import is_batch, read_batch, read_message
+from tandem.wire_names import DEAD_LETTER_SOURCE, ENQUEUE_SEQUENCE_NUMBER, ENQUEUED_TIME, SEQUENCE_NUMBER
 
 __all__ = ["MessageService"]
 
@@ -230,19 +231,19 @@ def _kept_of(message: Message) -> BrokeredMessage:
         value = annotations.get(key)
         return int(value) if isinstance(value, int) else 0
 
-    source = annotations.get("x-opt-deadletter-source")
+    source = annotations.get(DEAD_LETTER_SOURCE)
     return BrokeredMessage(
         0,
-        number("x-opt-sequence-number"),
+        number(SEQUENCE_NUMBER),
         0,
         0 if header is None else header.delivery_count,
-        number("x-opt-enqueued-time"),
+        number(ENQUEUED_TIME),
         NEVER_MS,
         0,
         NEVER_MS,
         None,
         0,
-        number("x-opt-enqueue-sequence-number"),
+        number(ENQUEUE_SEQUENCE_NUMBER),
         0,
         0,
         str(source) if isinstance(source, str) else None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime
 from types import TracebackType
@@ -12,6 +11,7 @@ from azure.servicebus import ServiceBusMessageBatch
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 from azure.servicebus.exceptions import MessageSizeExceededError, ServiceBusError
 
+from tandem.pairing.azure.background import TaskBackground
 from tandem.pairing.azure.judging import ERRORS, judge_backlog, judge_ping
 from tandem.pairing.azure.messages import (
     DivertedMessages,
@@ -54,7 +54,7 @@ MakeSender = Callable[[], ServiceBusSender]
 
 
 class _Pair(SdkPair):
-    """The pair of one client. Entities that fail are watched in tasks."""
+    """The pair of one client. Entities that fail are watched in the background."""
 
     def __init__(
         self, primary: str | ServiceBusClient, secondary: str | ServiceBusClient, options: PairedServiceBusOptions
@@ -66,18 +66,20 @@ class _Pair(SdkPair):
         # How to ping an entity: topics and queues have senders of their own.
         self.make_senders: dict[str, MakeSender] = {}
         self._reporter: SdkReporter | None = None
-        self._setting_up = asyncio.Lock()
+        self.background = TaskBackground(self.primary_address)
         self._is_set_up = False
-        self._tasks: set[asyncio.Task[None]] = set()
 
     async def set_up(self) -> None:
         """Find or make the backlog queues, once."""
-        async with self._setting_up:
+        async with self.background.lock:
             if self._is_set_up:
                 return
-            await self.set_up_backlog(await self._probe() if self._is_primary_given else None)
+            probed = await self._probe() if self._is_primary_given else None
+            await self.background.run(self.set_up_backlog(probed))
             if self.secondary_string is not None:
-                self._reporter = await SdkReporter.create(self.primary_address, self.secondary_string)
+                self._reporter = await self.background.run(
+                    SdkReporter.create(self.primary_address, self.secondary_string)
+                )
             self._is_set_up = True
 
     async def _probe(self) -> Reached:
@@ -92,27 +94,28 @@ class _Pair(SdkPair):
     async def note_primary(self, outcome: Outcome) -> Outcome:
         """What came of a send to the primary, or of a ping."""
         if outcome.error is None and self.is_reconciling_due:
-            await self.start_reconciling()
+            await self.background.run(self.start_reconciling())
         return self.note(outcome)
 
     def report(self, told: Told) -> None:
         if self._reporter is not None:
-            self._reporter.tell_now(told)
+            self.background.report(self._reporter, told)
+
+    def tell_soon(self, told: Told) -> None:
+        self.background.pass_on(self.tell, told)
 
     def start_watch(self, entity: PairedEntity) -> None:
-        task = asyncio.create_task(self._watch(entity))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self.background.start(lambda: self._watch(entity), f"ping {entity.path}")
 
     async def _watch(self, entity: PairedEntity) -> None:
         sender = self.make_senders[entity.path.lower()]()
 
         async def perform(step: Step) -> Outcome:
             if isinstance(step, Sleep):
-                await asyncio.sleep(step.delay_s)
+                await self.background.sleep(step.delay_s)
                 return Outcome()
             assert isinstance(step, Ping)
-            outcome = await _tried(_send(sender, [make_ping()], step.timeout_s), judge_ping)
+            outcome = await _tried(lambda: _send(sender, [make_ping()], step.timeout_s), judge_ping)
             if outcome.error is None:
                 await self.note_primary(outcome)
             return outcome
@@ -123,15 +126,11 @@ class _Pair(SdkPair):
             await sender.close()
 
     async def close(self) -> None:
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-        await self.stop_reconciling()
+        await self.background.close()
+        await self.background.run(self.stop_reconciling())
         reporter, self._reporter = self._reporter, None
         if reporter is not None:
-            await reporter.close()
+            await self.background.run(reporter.close())
         await self.primary.close()
         await self.secondary.close()
 
@@ -139,7 +138,7 @@ class _Pair(SdkPair):
 class PairedServiceBusSender:
     """A `ServiceBusSender` whose messages take the detour while their entity cannot be sent to.
 
-    What it does not have of its own is that of the primary's sender.
+    Like that it is not to be shared between threads. What it does not have of its own is that of the primary's sender.
     """
 
     def __init__(self, pair: _Pair, path: str, make_sender: MakeSender) -> None:
@@ -198,7 +197,8 @@ class PairedServiceBusSender:
         """Make a batch as large as the entity takes, as far as it could be asked; else as the smallest tier takes."""
         if max_size_in_bytes is None and not self._paired.is_diverted:
             try:
-                self._batch_bytes = (await self._primary.create_message_batch()).max_size_in_bytes
+                batch = await self._primary.create_message_batch()
+                self._batch_bytes = batch.max_size_in_bytes
             except ServiceBusError as error:
                 if self._pair.judge(error) is Judgement.REFUSED:
                     raise
@@ -226,14 +226,13 @@ class PairedServiceBusSender:
         async def perform(step: Step) -> Outcome:
             nonlocal diverted
             if isinstance(step, SendToPrimary):
-                return await pair.note_primary(
-                    await _tried(send_direct(list(step.messages), step.timeout_s), pair.judge)
-                )
+                tried = await _tried(lambda: send_direct(list(step.messages), step.timeout_s), pair.judge)
+                return await pair.note_primary(tried)
             if isinstance(step, SendToBacklog):
-                diverted = diverted or DivertedMessages(step.messages, self._path)
-                return pair.note(await _tried(self._send_to_backlog(diverted, step), judge_backlog))
+                rewritten = diverted = diverted or DivertedMessages(step.messages, self._path)
+                return pair.note(await _tried(lambda: self._send_to_backlog(rewritten, step), judge_backlog))
             assert isinstance(step, Sleep)
-            await asyncio.sleep(step.delay_s)
+            await pair.background.sleep(step.delay_s)
             return Outcome()
 
         await follow(self._paired.send(messages, timeout_s), perform)
@@ -329,8 +328,8 @@ async def _send(sender: ServiceBusSender, messages: list[Any], timeout_s: float)
     return len(messages)
 
 
-async def _tried(attempt: Awaitable[int], judge: Callable[[Exception], Judgement]) -> Outcome:
+async def _tried(attempt: Callable[[], Awaitable[int]], judge: Callable[[Exception], Judgement]) -> Outcome:
     try:
-        return Outcome(count=await attempt)
+        return Outcome(count=await attempt())
     except ERRORS as error:
         return Outcome(judge(error), error=error)

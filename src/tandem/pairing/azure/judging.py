@@ -31,7 +31,16 @@ from azure.servicebus.exceptions import (
 
 from tandem.client import errors
 from tandem.client.errors import error_of_condition, reaching_error
-from tandem.errors import TandemError, UsageError
+from tandem.errors import (
+    ArgumentError,
+    ArgumentOutOfRange,
+    DecodeError,
+    InvalidField,
+    NotAllowed,
+    OperationNotImplemented,
+    TandemError,
+    UsageError,
+)
 from tandem.pairing import judging
 from tandem.pairing.detour import Judgement
 from tandem.pairing.judging import FailoverRule
@@ -56,13 +65,13 @@ _SAME: Final[dict[type[ServiceBusError], type[errors.MessagingError]]] = {
 
 # The SDK has no class for these, and has the condition in the text.
 _CONDITIONS: Final = (
-    "amqp:not-allowed",
-    "amqp:invalid-field",
-    "amqp:not-implemented",
-    "amqp:decode-error",
+    NotAllowed.condition,
+    InvalidField.condition,
+    OperationNotImplemented.condition,
+    DecodeError.condition,
     "amqp:internal-error",
-    "com.microsoft:argument-error",
-    "com.microsoft:argument-out-of-range",
+    ArgumentError.condition,
+    ArgumentOutOfRange.condition,
 )
 
 # Errors inside a ServiceBusError that say something about the service or the way to it.

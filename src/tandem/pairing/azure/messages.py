@@ -11,6 +11,8 @@ from azure.servicebus import ServiceBusMessage, ServiceBusMessageBatch
 from azure.servicebus.amqp import AmqpAnnotatedMessage
 from azure.servicebus.exceptions import MessageSizeExceededError
 
+from tandem import wire_names
+from tandem.client.messaging.message import BROKER_MARKS
 from tandem.pairing.backlog import BACKLOG_BATCH_BYTES, detour_size_text
 from tandem.pairing.ping import PING_CONTENT_TYPE, PING_TIME_TO_LIVE
 from tandem.pairing.rewriting import SCHEDULED_ENQUEUE_TIME, Kept, with_kept
@@ -31,20 +33,6 @@ SdkMessage = ServiceBusMessage | AmqpAnnotatedMessage | Mapping[str, Any]
 
 # Bytes. What the envelope of a batch adds to a message of 256 bytes or more; to a smaller one it adds less.
 _ENVELOPE_BYTES_PER_MESSAGE: Final = 8
-
-_SCHEDULED: Final = "x-opt-scheduled-enqueue-time"
-
-# What the broker says about a message it hands out, and what a message that is sent again must not say.
-_FROM_BROKER: Final = frozenset(
-    {
-        "x-opt-sequence-number",
-        "x-opt-enqueue-sequence-number",
-        "x-opt-enqueued-time",
-        "x-opt-locked-until",
-        "x-opt-deadletter-source",
-        "x-opt-message-state",
-    }
-)
 
 
 # Bytes. More than any message may have.
@@ -92,8 +80,8 @@ def rewrite(message: SdkMessage, path: str) -> AmqpAnnotatedMessage:
             # The SDK derives it from the time to live, and again when the message is sent with one.
             diverted.properties.absolute_expiry_time = None
     annotations = {str(_text(key)): value for key, value in (diverted.annotations or {}).items()}
-    scheduled = _moment(annotations.pop(_SCHEDULED, None))
-    diverted.annotations = {key: value for key, value in annotations.items() if key not in _FROM_BROKER}
+    scheduled = _moment(annotations.pop(wire_names.SCHEDULED_ENQUEUE_TIME, None))
+    diverted.annotations = {key: value for key, value in annotations.items() if key not in BROKER_MARKS}
     properties = {str(_text(key)): value for key, value in (diverted.application_properties or {}).items()}
     changed: dict[str | bytes, Any] = {}
     changed.update(with_kept(properties, Kept(path, session_id, time_to_live, scheduled)))
@@ -147,7 +135,7 @@ def _encoded_size(message: AmqpAnnotatedMessage) -> int:
 def schedule(message: SdkMessage, moment: datetime) -> AmqpAnnotatedMessage:
     """A copy that appears at a time."""
     scheduled = copy.deepcopy(_annotated(message))
-    scheduled.annotations = {**(scheduled.annotations or {}), _SCHEDULED.encode(): moment}
+    scheduled.annotations = {**(scheduled.annotations or {}), wire_names.SCHEDULED_ENQUEUE_TIME.encode(): moment}
     return scheduled
 
 

@@ -22,10 +22,11 @@ from tandem.client.errors import (
     MessagingCommunicationError,
     OperationTimeoutError,
 )
-from tandem.client.messaging_factory import MessagingFactory
+from tandem.client.messaging.messaging_factory import MessagingFactory
 from tandem.client.namespace_manager import NamespaceManager
-from tandem.client.service_address import ServiceAddress, parse_connection_string
 from tandem.client.settings import MessagingFactorySettings
+from tandem.client.wire.token_provider import token_provider_of
+from tandem.connection_string import ConnectionString, ServiceAddress
 from tandem.errors import ConfigurationError, TandemError
 from tandem.pairing.azure.judging import is_unanswered, judge_primary, translated
 from tandem.pairing.azure.messages import SdkMessage
@@ -108,8 +109,8 @@ class PairedServiceBusOptions:
 def _describe(client: Any) -> tuple[str, NamespaceManager | None]:
     """The address of what is given as a client or as a connection string, and who manages it if that can be told."""
     if isinstance(client, str):
-        parts = parse_connection_string(client)
-        return str(parts.address), NamespaceManager(parts.address, parts.token_provider)
+        given = ConnectionString.parse(client)
+        return str(given.address), NamespaceManager.from_connection_string(client)
     return f"sb://{client.fully_qualified_namespace}", None
 
 
@@ -118,12 +119,12 @@ def _sdk_factory(connection_string: str) -> MessagingFactory:
     # A dependency of the SDK.
     import certifi
 
-    parts = parse_connection_string(connection_string)
-    if not parts.address.is_tls:
-        return MessagingFactory(parts.address, parts.token_provider)
-    address = ServiceAddress(parts.address.host, None, is_tls=True)
+    given = ConnectionString.parse(connection_string)
+    if not given.address.is_tls:
+        return MessagingFactory.from_connection_string(connection_string)
+    address = ServiceAddress(given.host, None, is_tls=True)
     trusted = ssl.create_default_context(cafile=certifi.where())
-    return MessagingFactory(address, parts.token_provider, MessagingFactorySettings(ssl_context=trusted))
+    return MessagingFactory(address, token_provider_of(given), MessagingFactorySettings(ssl_context=trusted))
 
 
 class SdkReporter:
@@ -285,9 +286,9 @@ class SdkPair(abc.ABC):
                 sys.excepthook(*sys.exc_info())
         self.report(told)
 
+    @abc.abstractmethod
     def tell_soon(self, told: Told) -> None:
         """Pass on what happened, from the event loop of `tandem.client`."""
-        self.tell(told)
 
     @abc.abstractmethod
     def report(self, told: Told) -> None:

@@ -139,7 +139,9 @@ class FaultDesk:
             raise NotFound(f"The messaging entity '{path:.260}' could not be found: a fault needs one that exists.")
         kind = settings.kind
         if queue is None and kind in {FaultKind.RESTART_ENTITY, FaultKind.DELAY_VISIBILITY}:
-            raise ArgumentError(f"entity is {path!r:.80}, an event hub; {kind.value} is for queues and topics")
+            raise ArgumentError.of(
+                f"{{field}} is {{value}}, an event hub; {kind.value} is for queues and topics", "entity", value=path
+            )
 
     def _covered(self, fault: Fault) -> list[Queue]:
         return [queue for queue in entities_of(self._services.namespace) if fault.covers_path(queue.name)]

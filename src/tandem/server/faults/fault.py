@@ -71,12 +71,18 @@ class FaultSettings:
         if self.duration_ms is not None:
             _check_range("duration_ms", self.duration_ms, 0, MAX_DURATION_MS)
         if self.entity is not None and kind in NAMESPACE_KINDS:
-            raise ArgumentError(f"entity is {self.entity!r:.80}; {kind.value} is for the whole namespace: leave it out")
+            raise ArgumentError.of(
+                f"{{field}} is {{value}}; {kind.value} is for the whole namespace: leave it out",
+                "entity",
+                value=self.entity,
+            )
         if self.entity is None and kind is FaultKind.RESTART_ENTITY:
-            raise ArgumentError(f"entity is missing: {kind.value} needs one")
+            raise ArgumentError.of(f"{{field}} is missing: {kind.value} needs one", "entity")
         if self.error is not None and kind not in DEFAULT_ERRORS:
             name = name_of_error(self.error) or self.error.__name__
-            raise ArgumentError(f"error is {name}; {kind.value} answers with no error of your choice: leave it out")
+            raise ArgumentError.of(
+                f"{{field}} is {name}; {kind.value} answers with no error of your choice: leave it out", "error"
+            )
         _check_belongs("delay_ms", self.delay_ms, kind, kind in _DELAYING)
         _check_belongs("rate_per_second", self.rate_per_second, kind, kind is FaultKind.THROTTLE)
         if self.delay_ms is not None:
@@ -84,11 +90,15 @@ class FaultSettings:
         if self.rate_per_second is not None:
             _check_range("rate_per_second", self.rate_per_second, 1, MAX_RATE_PER_SECOND)
         if kind is FaultKind.DELAY_VISIBILITY and self.probability != 1.0:
-            raise ArgumentError("probability must be left out of delay-visibility: it would change the order")
+            raise ArgumentError.of(
+                "{field} must be left out of delay-visibility: it would change the order", "probability"
+            )
         if self.rights is not None and kind in _RIGHTS:
-            raise ArgumentError(f"operations must be left out of {kind.value}: the kind says which ones meet it")
+            raise ArgumentError.of(
+                f"{{field}} must be left out of {kind.value}: the kind says which ones meet it", "operations"
+            )
         if self.is_performed and kind is not FaultKind.TIMEOUT:
-            raise ArgumentError(f"perform is for the kind timeout, not for {kind.value}: leave it out")
+            raise ArgumentError.of(f"{{field}} is for the kind timeout, not for {kind.value}: leave it out", "perform")
 
 
 class Fault:
@@ -146,12 +156,14 @@ class Fault:
 
 def _check_range(field: str, value: float, least: float, most: float) -> None:
     if not least <= value <= most:
-        unit = " milliseconds" if field.endswith("_ms") else ""
-        raise ArgumentOutOfRange(f"{field} is {value}; it must be from {least:,} to {most:,}{unit}")
+        template = "{field} is {value}; it must be between {least} and {most}"
+        raise ArgumentOutOfRange.of(template, field, value=value, least=least, most=most)
 
 
 def _check_belongs(field: str, value: int | None, kind: FaultKind, is_needed: bool) -> None:
     if is_needed and value is None:
-        raise ArgumentError(f"{field} is missing: {kind.value} needs it")
+        raise ArgumentError.of(f"{{field}} is missing: {kind.value} needs it", field)
     if not is_needed and value is not None:
-        raise ArgumentError(f"{field} is {value}; {kind.value} has no use for it: leave it out")
+        raise ArgumentError.of(
+            f"{{field}} is {{value}}; {kind.value} has no use for it: leave it out", field, value=value
+        )

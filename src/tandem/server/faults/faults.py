@@ -17,6 +17,7 @@ from tandem.engine.visibility import Visibility
 from tandem.fault_kinds import DEFAULT_ERRORS, FaultKind
 from tandem.server.faults.fault import Fault
 from tandem.server.faults.stalls import Stalls
+from tandem.wire_names import CBS_NODE
 
 __all__ = ["Encounter", "Faults", "Verdict"]
 
@@ -91,7 +92,7 @@ class Faults:
         now_ms = self._clock.now_ms()
         for fault in self._of_authentication(now_ms):
             if fault.kind in DEFAULT_ERRORS:
-                fault.refuse("$cbs")
+                fault.refuse(CBS_NODE)
             elif fault.kind is FaultKind.THROTTLE:
                 fault.throttle(now_ms)
 

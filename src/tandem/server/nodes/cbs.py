@@ -6,21 +6,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tandem.addresses import parse_address
-from tandem.amqp import ACCEPTED, AmqpError, IncomingDelivery, LinkAttached, Message, ReceiverLink, Rejected
+from tandem.amqp import ACCEPTED, AmqpError, IncomingDelivery, LinkAttached, Message, Rejected
 from tandem.amqp.message import Properties, encode_message
 from tandem.amqp.types import Int, Symbol
 from tandem.errors import ArgumentError, DecodeError, InvalidToken, NotFound, OperationNotImplemented, ProtocolError
-from tandem.limits import REQUEST_WORK
 from tandem.server.faults.faults import Faults
 from tandem.server.nodes.coordinator import refuses_transaction
+from tandem.server.nodes.request_links import accept_requests, top_up
 from tandem.server.nodes.responses import find_response_link
+from tandem.wire_names import CBS_NODE
 
 if TYPE_CHECKING:
     from tandem.server.peer import Peer
 
-__all__ = ["NODE", "CbsLink"]
-
-NODE: Final = "$cbs"
+__all__ = ["CbsLink"]
 
 # Requests. As the service grants.
 _CREDIT: Final = 100
@@ -33,21 +32,13 @@ class CbsLink:
     """The link on which tokens arrive."""
 
     def __init__(self, peer: Peer, event: LinkAttached) -> None:
-        link = event.link
-        assert isinstance(link, ReceiverLink)
         self._peer = peer
-        self._link = link
-        reply = link.attach_reply()
-        reply.max_message_size = _MAX_REQUEST_BYTES
-        link.accept(reply)
-        link.work_per_delivery = REQUEST_WORK
-        link.grant(_CREDIT)
+        self._link = accept_requests(event, _MAX_REQUEST_BYTES, _CREDIT)
 
     def on_delivery(self, delivery: IncomingDelivery) -> None:
         link = self._link
-        if link.credit < _CREDIT // 2:
-            link.grant(_CREDIT)
-        if not refuses_transaction(link, delivery, NODE):
+        top_up(link, _CREDIT)
+        if not refuses_transaction(link, delivery, CBS_NODE):
             self._take(delivery, is_new=True)
 
     def _take(self, delivery: IncomingDelivery, *, is_new: bool) -> None:
@@ -71,7 +62,7 @@ class CbsLink:
 
     def _respond(self, properties: Properties, status: int, description: str, condition: str | None) -> None:
         link = self._link
-        response = find_response_link(self._peer.response_links, NODE, properties.reply_to, link)
+        response = find_response_link(self._peer.response_links, CBS_NODE, properties.reply_to, link)
         if response is None:
             return
         outcome: dict[str, object] = {"status-code": Int(status), "status-description": description}

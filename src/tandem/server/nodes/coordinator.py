@@ -17,7 +17,8 @@ from tandem.amqp import (
     decode_transaction_request,
 )
 from tandem.errors import DecodeError, NotAllowed, ProtocolError, QuotaExceeded, Scope
-from tandem.limits import MAX_TRANSACTIONS_BEFORE_AUTHENTICATION, REQUEST_WORK
+from tandem.limits import MAX_TRANSACTIONS_BEFORE_AUTHENTICATION
+from tandem.server.nodes.request_links import accept_requests, top_up
 
 if TYPE_CHECKING:
     from tandem.server.peer import Peer
@@ -38,20 +39,12 @@ class CoordinatorLink:
     """
 
     def __init__(self, peer: Peer, event: LinkAttached) -> None:
-        link = event.link
-        assert isinstance(link, ReceiverLink)
         self.peer = peer
-        self._link = link
-        reply = link.attach_reply()
-        reply.max_message_size = _MAX_REQUEST_BYTES
-        link.accept(reply)
-        link.work_per_delivery = REQUEST_WORK
-        link.grant(_CREDIT)
+        self._link = accept_requests(event, _MAX_REQUEST_BYTES, _CREDIT)
 
     def on_delivery(self, delivery: IncomingDelivery) -> None:
         link = self._link
-        if link.credit < _CREDIT // 2:
-            link.grant(_CREDIT)
+        top_up(link, _CREDIT)
         try:
             request = decode_transaction_request(delivery.payload)
             if isinstance(request, Declare):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
+from tandem import wire_names
 from tandem.addresses import Address, SubQueue, parse_address
 from tandem.amqp import (
     ACCEPTED,
@@ -68,14 +69,6 @@ __all__ = ["Egress", "Ingress"]
 _CREDIT: Final = 2_000
 
 _SETTLED: Final = 1
-_TIMEOUT: Final = "com.microsoft:timeout"
-_SESSION_FILTER: Final = "com.microsoft:session-filter"
-_TRANSFER_DESTINATION: Final = "com.microsoft:transfer-destination-address"
-_BATCH_SIZE: Final = "com.microsoft:max-message-batch-size"
-_LOCKED_UNTIL: Final = "com.microsoft:locked-until-utc"
-
-# .NET counts in steps of 100 nanoseconds from the year 1.
-_TICKS_OF_1970: Final = 621_355_968_000_000_000
 
 # What the service answers with, in milliseconds.
 _SERVICE_TIMEOUT_MS: Final = 65_000
@@ -96,7 +89,7 @@ class Ingress(Acknowledging):
             peer.services.faults.check(Right.SEND, queue)
         super().__init__(peer, link, queue.namespace, _CREDIT, queue.name, queue.description.kind)
         self._queue = queue
-        self.destination = _text_property(event, _TRANSFER_DESTINATION)
+        self.destination = _text_property(event, wire_names.TRANSFER_DESTINATION)
         if self.destination is not None:
             # By way of this entity is still to that one.
             peer.require(Right.SEND, parse_address(self.destination))
@@ -105,8 +98,8 @@ class Ingress(Acknowledging):
         reply = link.attach_reply()
         reply.max_message_size = limit
         reply.properties = {
-            Symbol(_TIMEOUT): UInt(_SERVICE_TIMEOUT_MS),
-            Symbol(_BATCH_SIZE): ULong(queue.max_batch_size_bytes),
+            Symbol(wire_names.TIMEOUT): UInt(_SERVICE_TIMEOUT_MS),
+            Symbol(wire_names.MAX_MESSAGE_BATCH_SIZE): ULong(queue.max_batch_size_bytes),
         }
         link.accept(reply)
         link.grant(_CREDIT)
@@ -245,16 +238,16 @@ class Egress:
         deletes = event.attach.snd_settle_mode == _SETTLED
         source = event.attach.source
         filters = source.filter if source is not None else None
-        if filters is None or _SESSION_FILTER not in filters:
+        if filters is None or wire_names.SESSION_FILTER not in filters:
             self.consumer = subqueue.open_consumer(self, deletes, peer.gate)
             link.accept()
             return
         # What the client wrote as filter is answered in the same form.
-        self._filter = filters[_SESSION_FILTER]
+        self._filter = filters[wire_names.SESSION_FILTER]
         wanted = self._filter.value if isinstance(self._filter, Described) else self._filter
         if wanted is not None and not isinstance(wanted, str):
-            raise ArgumentError(f"{_SESSION_FILTER} must be a string or null, got {wanted!r:.80}", Scope.LINK)
-        wait_ms = _number_property(event, _TIMEOUT, SESSION_WAIT_MS)
+            raise ArgumentError(f"{wire_names.SESSION_FILTER} must be a string or null, got {wanted!r:.80}", Scope.LINK)
+        wait_ms = _number_property(event, wire_names.TIMEOUT, SESSION_WAIT_MS)
         session_id = None if wanted is None else str(wanted)
         self.consumer = subqueue.accept_session(self, deletes, session_id, min(wait_ms, SESSION_WAIT_MS), peer.gate)
 
@@ -354,8 +347,8 @@ class Egress:
         if isinstance(state, Rejected):
             subqueue.check_can_dead_letter()
             info = checked_properties(None if state.error is None else state.error.info) or {}
-            reason = info.pop("DeadLetterReason", None)
-            description = info.pop("DeadLetterErrorDescription", None)
+            reason = info.pop(wire_names.DEAD_LETTER_REASON, None)
+            description = info.pop(wire_names.DEAD_LETTER_ERROR_DESCRIPTION, None)
             return lambda lock: subqueue.dead_letter(lock, reason, description, info)
         return subqueue.release
 
@@ -530,8 +523,8 @@ class Egress:
         value: object = session.session_id
         if isinstance(self._filter, Described):
             value = Described(self._filter.descriptor, session.session_id)
-        reply.source = _with_filter(asked, {Symbol(_SESSION_FILTER): value})
-        reply.properties = {Symbol(_LOCKED_UNTIL): _TICKS_OF_1970 + session.locked_until_ms * 10_000}
+        reply.source = _with_filter(asked, {Symbol(wire_names.SESSION_FILTER): value})
+        reply.properties = {Symbol(wire_names.LOCKED_UNTIL_UTC): wire_names.ticks_of(session.locked_until_ms)}
         link.accept(reply)
         self.on_credit()
 

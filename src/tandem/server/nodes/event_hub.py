@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from tandem import wire_names
 from tandem.addresses import Address, HubPath
 from tandem.amqp import IncomingDelivery, LinkAttached, ReceiverLink, SenderLink
 from tandem.amqp.sections import NO_ENTRIES, Entries
@@ -15,13 +16,14 @@ from tandem.engine.hubs.event import offset_of, size_of
 from tandem.engine.hubs.hub import EventHub
 from tandem.engine.hubs.partition import Partition
 from tandem.engine.hubs.position import START, StartPosition, parse_selector
-from tandem.engine.hubs.producers import PRODUCER_EPOCH, PRODUCER_ID, PRODUCER_NUMBER, read_number
+from tandem.engine.hubs.producers import read_number
 from tandem.engine.hubs.receiver import EventDelivery
 from tandem.engine.hubs.record import ProducerMark
 from tandem.errors import ArgumentError, ArgumentOutOfRange, NotAllowed, ProtocolError, Scope
 from tandem.server.faults.faults import Faults
 from tandem.server.nodes.acknowledging import Acknowledging
 from tandem.server.nodes.link_meter import LinkMeter
+from tandem.wire_names import RECEIVER_EPOCH
 
 if TYPE_CHECKING:
     from tandem.server.peer import Peer
@@ -32,17 +34,10 @@ __all__ = ["NO_EVENT_TIME_MS", "EventEgress", "EventIngress"]
 _CREDIT: Final = 300
 
 # Milliseconds. The first moment of the year 1: when the last event of an empty partition came.
-NO_EVENT_TIME_MS: Final = -62_135_596_800_000
+NO_EVENT_TIME_MS: Final = -wire_names.TICKS_OF_1970 // wire_names.TICKS_PER_MS
 
 _SETTLED: Final = 1
-_TIMEOUT: Final = "com.microsoft:timeout"
-_BATCH_SIZE: Final = "com.microsoft:max-message-batch-size"
-_EPOCH: Final = "com.microsoft:epoch"
 _MAX_EPOCH: Final = 0x7FFF_FFFF_FFFF_FFFF
-_RECEIVER_NAME: Final = "com.microsoft:receiver-name"
-_SELECTOR: Final = "apache.org:selector-filter:string"
-_RUNTIME_METRIC: Final = "com.microsoft:enable-receiver-runtime-metric"
-_IDEMPOTENT: Final = "com.microsoft:idempotent-producer"
 
 # What the service answers with, in milliseconds.
 _SERVICE_TIMEOUT_MS: Final = 65_000
@@ -78,15 +73,15 @@ class EventIngress(Acknowledging):
         reply = link.attach_reply()
         reply.max_message_size = limit
         properties: dict[object, object] = {
-            Symbol(_TIMEOUT): UInt(_SERVICE_TIMEOUT_MS),
-            Symbol(_BATCH_SIZE): ULong(limit),
+            Symbol(wire_names.TIMEOUT): UInt(_SERVICE_TIMEOUT_MS),
+            Symbol(wire_names.MAX_MESSAGE_BATCH_SIZE): ULong(limit),
         }
         partition = self._partition
         # Numbers are those of one partition. The .NET SDK also asks for them on a link to the whole hub, which it opens
         # to learn the size of a batch: that link is not offered any.
-        if partition is not None and _IDEMPOTENT in (event.attach.desired_capabilities or []):
+        if partition is not None and wire_names.IDEMPOTENT_PRODUCER in (event.attach.desired_capabilities or []):
             self._open_producer(event, partition, properties)
-            reply.offered_capabilities = [Symbol(_IDEMPOTENT)]
+            reply.offered_capabilities = [Symbol(wire_names.IDEMPOTENT_PRODUCER)]
         reply.properties = properties
         link.accept(reply)
         link.grant(_CREDIT)
@@ -94,17 +89,17 @@ class EventIngress(Acknowledging):
     def _open_producer(self, event: LinkAttached, partition: Partition, properties: dict[object, object]) -> None:
         """Take up the numbers of a producer that repeats sends without storing events twice, and report them."""
         asked = event.attach.properties or {}
-        producer_id = read_number(asked, PRODUCER_ID, _PROPERTIES, Scope.LINK)
+        producer_id = read_number(asked, wire_names.PRODUCER_ID, _PROPERTIES, Scope.LINK)
         if producer_id is None:
             nonce = self._namespace.nonces.next()
             producer_id = int.from_bytes(nonce[:4], "big") & _MAX_PRODUCER_ID
-        epoch = read_number(asked, PRODUCER_EPOCH, _PROPERTIES, Scope.LINK)
-        number = read_number(asked, PRODUCER_NUMBER, _PROPERTIES, Scope.LINK)
+        epoch = read_number(asked, wire_names.PRODUCER_EPOCH, _PROPERTIES, Scope.LINK)
+        number = read_number(asked, wire_names.PRODUCER_SEQUENCE_NUMBER, _PROPERTIES, Scope.LINK)
         mark = partition.producers.open(producer_id, 0 if epoch is None else epoch, number)
         self._producer = mark
-        properties[Symbol(PRODUCER_ID)] = mark.producer_id
-        properties[Symbol(PRODUCER_EPOCH)] = Short(mark.epoch)
-        properties[Symbol(PRODUCER_NUMBER)] = Int(mark.sequence_number)
+        properties[Symbol(wire_names.PRODUCER_ID)] = mark.producer_id
+        properties[Symbol(wire_names.PRODUCER_EPOCH)] = Short(mark.epoch)
+        properties[Symbol(wire_names.PRODUCER_SEQUENCE_NUMBER)] = Int(mark.sequence_number)
 
     @property
     def is_entity_deleted(self) -> bool:
@@ -160,9 +155,9 @@ class EventEgress:
         self.address = address
         self._partition = partition
         self._receives = LinkMeter(peer, hub.name, "hub").tally("receive")
-        self._has_metrics = _RUNTIME_METRIC in (event.attach.desired_capabilities or [])
+        self._has_metrics = wire_names.RECEIVER_RUNTIME_METRIC in (event.attach.desired_capabilities or [])
         epoch = _owner_level(event)
-        name = (event.attach.properties or {}).get(_RECEIVER_NAME)
+        name = (event.attach.properties or {}).get(wire_names.RECEIVER_NAME)
         position = _position(event)
         receiver_name = str(name)[:64] if isinstance(name, str) else None
         self._receiver = partition.open_receiver(self, group, epoch, receiver_name, position, peer.gate)
@@ -264,21 +259,23 @@ def _position(event: LinkAttached) -> StartPosition:
     """Without a filter everything is wanted."""
     source = event.attach.source
     filters = source.filter if source is not None else None
-    if filters is None or _SELECTOR not in filters:
+    if filters is None or wire_names.SELECTOR_FILTER not in filters:
         return START
-    wanted = filters[_SELECTOR]
+    wanted = filters[wire_names.SELECTOR_FILTER]
     text = wanted.value if isinstance(wanted, Described) else wanted
     if not isinstance(text, str):
-        raise ArgumentError(f"{_SELECTOR} must be a string, got {text!r:.80}", Scope.LINK)
+        raise ArgumentError(f"{wire_names.SELECTOR_FILTER} must be a string, got {text!r:.80}", Scope.LINK)
     return parse_selector(str(text))
 
 
 def _owner_level(event: LinkAttached) -> int | None:
-    value = (event.attach.properties or {}).get(_EPOCH)
+    value = (event.attach.properties or {}).get(RECEIVER_EPOCH)
     if value is None:
         return None
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ArgumentError(f"{_PROPERTIES}.{_EPOCH} must be a number, got {value!r:.80}", Scope.LINK)
+        raise ArgumentError(f"{_PROPERTIES}.{RECEIVER_EPOCH} must be a number, got {value!r:.80}", Scope.LINK)
     if not 0 <= value <= _MAX_EPOCH:
-        raise ArgumentOutOfRange(f"{_PROPERTIES}.{_EPOCH} is {int(value)}; allowed are 0 to {_MAX_EPOCH}.", Scope.LINK)
+        raise ArgumentOutOfRange(
+            f"{_PROPERTIES}.{RECEIVER_EPOCH} is {int(value)}; allowed are 0 to {_MAX_EPOCH}.", Scope.LINK
+        )
     return int(value)

@@ -10,17 +10,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tandem.addresses import Address, parse_address
-from tandem.amqp import ACCEPTED, AmqpError, IncomingDelivery, LinkAttached, Message, ReceiverLink, Rejected
+from tandem.amqp import ACCEPTED, AmqpError, IncomingDelivery, LinkAttached, Message, Rejected
 from tandem.amqp.message import Properties, encode_message
 from tandem.amqp.types import STRING_TYPE, Array, Int, Symbol, Timestamp
 from tandem.auth import ClaimSet, Right
 from tandem.engine.hubs.event import offset_of
 from tandem.engine.hubs.hub import EventHub
 from tandem.errors import ArgumentError, DecodeError, InvalidToken, OperationNotImplemented, ProtocolError
-from tandem.limits import REQUEST_WORK
 from tandem.server.nodes.coordinator import refuses_transaction
 from tandem.server.nodes.event_hub import NO_EVENT_TIME_MS
+from tandem.server.nodes.request_links import accept_requests, top_up
 from tandem.server.nodes.responses import find_response_link
+from tandem.wire_names import TYPE_EVENT_HUB, TYPE_PARTITION
 
 if TYPE_CHECKING:
     from tandem.server.peer import Peer
@@ -33,29 +34,18 @@ _CREDIT: Final = 100
 # Bytes. A token is at most 16 KiB, and some properties come with it. Strangers may send such requests too.
 _MAX_REQUEST_BYTES: Final = 32_768
 
-_HUB: Final = "com.microsoft:eventhub"
-_PARTITION: Final = "com.microsoft:partition"
-
 
 class HubManagementLink:
     """The link on which requests about hubs arrive. Each request names its hub."""
 
     def __init__(self, peer: Peer, event: LinkAttached, address: Address) -> None:
-        link = event.link
-        assert isinstance(link, ReceiverLink)
         self.peer = peer
         self.address = address
-        self.link = link
-        reply = link.attach_reply()
-        reply.max_message_size = _MAX_REQUEST_BYTES
-        link.accept(reply)
-        link.work_per_delivery = REQUEST_WORK
-        link.grant(_CREDIT)
+        self.link = accept_requests(event, _MAX_REQUEST_BYTES, _CREDIT)
 
     def on_delivery(self, delivery: IncomingDelivery) -> None:
         link = self.link
-        if link.credit < _CREDIT // 2:
-            link.grant(_CREDIT)
+        top_up(link, _CREDIT)
         if refuses_transaction(link, delivery, self.address.resource):
             return
         try:
@@ -142,11 +132,11 @@ class HubManagementLink:
     def _read(self, asked: dict[str, object], path: str) -> dict[str, object]:
         hub = self.peer.services.namespace.hubs.get(path)
         kind = asked.get("type")
-        if kind == _HUB:
+        if kind == TYPE_EVENT_HUB:
             return _describe(hub)
-        if kind == _PARTITION:
+        if kind == TYPE_PARTITION:
             return _describe_partition(hub, str(asked.get("partition")))
-        raise ArgumentError(f"type is {kind!r:.80}; it must be {_HUB} or {_PARTITION}")
+        raise ArgumentError(f"type is {kind!r:.80}; it must be {TYPE_EVENT_HUB} or {TYPE_PARTITION}")
 
     def close(self) -> None:
         """Do nothing: the link holds no state."""
@@ -163,7 +153,7 @@ def _token_text(token: object) -> str:
 def _describe(hub: EventHub) -> dict[str, object]:
     return {
         "name": hub.name,
-        "type": _HUB,
+        "type": TYPE_EVENT_HUB,
         "created_at": Timestamp(hub.created_at_ms),
         "partition_count": Int(len(hub.partitions)),
         "partition_ids": Array(STRING_TYPE, [str(one.partition_id) for one in hub.partitions]),
@@ -176,7 +166,7 @@ def _describe_partition(hub: EventHub, partition_id: str) -> dict[str, object]:
     at_ms = partition.last_enqueued_at_ms
     return {
         "name": hub.name,
-        "type": _PARTITION,
+        "type": TYPE_PARTITION,
         "partition": str(partition.partition_id),
         # -1 before the first event: 0 would be the number of an event.
         "begin_sequence_number": partition.begin_sequence_number if partition.next_sequence_number else -1,

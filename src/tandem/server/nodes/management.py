@@ -65,6 +65,7 @@ from tandem.server.nodes.link_meter import LinkMeter, outcome_of
 from tandem.server.nodes.request_gate import Room
 from tandem.server.nodes.responses import find_response_link
 from tandem.server.nodes.rules import read_rule, rule_description
+from tandem.wire_names import DEAD_LETTER_ERROR_DESCRIPTION, DEAD_LETTER_REASON, OPERATION_PREFIX, TRACKING_ID
 
 if TYPE_CHECKING:
     from tandem.server.peer import Peer
@@ -112,7 +113,7 @@ class _Request:
         self.message_id: MessageId | None = properties.message_id
         self.reply_to = properties.reply_to
         self.properties = message.application_properties or {}
-        self.tracking_id = self.properties.get("com.microsoft:tracking-id")
+        self.tracking_id = self.properties.get(TRACKING_ID)
         body = message.value
         if body is not None and not isinstance(body, dict):
             raise DecodeError(f"the body of a management request must be a map, got {body!r:.80}", Scope.DELIVERY)
@@ -168,7 +169,7 @@ class _Request:
             status, body = answer
             properties = {"statusCode": Int(status), "statusDescription": "OK" if status == 200 else "No Content"}
         if isinstance(self.tracking_id, str):
-            properties["com.microsoft:tracking-id"] = self.tracking_id
+            properties[TRACKING_ID] = self.tracking_id
         self.link.respond(self, properties, body)
 
     # --- the body, field by field ---------------------------------------------------------------------------
@@ -277,7 +278,7 @@ class ManagementLink:
 
     def _perform(self, request: _Request) -> None:
         name = request.properties.get("operation")
-        found = _OPERATIONS.get(str(name).lower().removeprefix("com.microsoft:")) if isinstance(name, str) else None
+        found = _OPERATIONS.get(str(name).lower().removeprefix(OPERATION_PREFIX)) if isinstance(name, str) else None
         if found is None:
             raise OperationNotImplemented(
                 f"operation is {name!r:.80}; {self.address.path}/$management has {', '.join(sorted(_OPERATIONS))}"
@@ -400,7 +401,7 @@ def _settlement(request: _Request, subqueue: SubQueue, status: str) -> Callable[
         subqueue.check_can_dead_letter()
         reason = request.body.get("deadletter-reason")
         description = request.body.get("deadletter-description")
-        checked_properties({"DeadLetterReason": reason, "DeadLetterErrorDescription": description})
+        checked_properties({DEAD_LETTER_REASON: reason, DEAD_LETTER_ERROR_DESCRIPTION: description})
         return lambda lock: subqueue.dead_letter(lock, reason, description, properties)
     raise ArgumentError(
         f"disposition-status is {status!r:.80}; it must be one of completed, abandoned, defered, suspended"

@@ -31,6 +31,7 @@ from tandem.spark.amqp_transport import patient_settings
 from tandem.spark.browsing import SealedRange, browse, purge, seal, split
 from tandem.spark.options import DEFAULT_OPERATION_TIMEOUT_S
 from tandem.spark.schemas import FORWARDED, SEALED, arrow_schema
+from tandem.wire_names import SYPHON_USER_AGENT
 
 __all__ = ["Drained", "backlog_queues", "syphon"]
 
@@ -38,7 +39,6 @@ SENT: Final = "sent"
 _FORWARDED: Final = "forwarded"
 
 # How the broker tells a syphon's operations from others.
-_USER_AGENT: Final = "tandem-syphon"
 
 # Messages of a queue in one round: what may be sent again after a crash.
 DEFAULT_ROUND_MESSAGES: Final = 100_000
@@ -195,5 +195,5 @@ async def _send(sender: MessageSender, restored: list[tuple[BrokeredMessage, dic
 
 
 def _factory(connection_string: str) -> MessagingFactory:
-    settings = patient_settings(DEFAULT_OPERATION_TIMEOUT_S, _USER_AGENT)
+    settings = patient_settings(DEFAULT_OPERATION_TIMEOUT_S, SYPHON_USER_AGENT)
     return MessagingFactory.from_connection_string(connection_string, settings)

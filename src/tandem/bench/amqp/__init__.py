@@ -1,0 +1,1 @@
+"""Codec rates, and a relay in memory."""

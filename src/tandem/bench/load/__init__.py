@@ -1,0 +1,1 @@
+"""Load on brokers that speak AMQP, by Tandem's own driver."""

@@ -1,0 +1,1 @@
+"""What every benchmark needs: the machine, the brokers, their processes, the pictures."""

@@ -1,0 +1,1 @@
+"""Event hubs read by Spark."""

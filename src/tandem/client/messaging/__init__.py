@@ -1,0 +1,1 @@
+"""Messages, and what sends and receives them."""

@@ -1,0 +1,1 @@
+"""Connections, links, tokens and retries: what senders, receivers and managers share."""
