@@ -214,7 +214,10 @@ def test_a_wrong_file_changes_nothing_and_says_why(tmp_path: Path) -> None:
         new = "[[queues]]\nname = 'new'\n"
         for text, reason in (
             (f"{new}[[queues]]\nname = 'a'\nmax_delivery_count = 0\n", f"--config {file}, line 5: queues[1]: max_"),
-            (f"{new}[[queues]]\nname = 'a'\nrequires_session = true\n", "the queue 'a': requires_session is false and cannot"),
+            (
+                f"{new}[[queues]]\nname = 'a'\nrequires_session = true\n",
+                "the queue 'a': requires_session is false and",
+            ),
             (f"{new}[[queues]]\nname = 'a'\nforward_to = 'x'\n", "the queue 'a': forward_to is 'x', which neither"),
             (f"{new}[[topics]]\nname = 'a'\n", "the topic 'a': a queue of this name exists already"),
         ):

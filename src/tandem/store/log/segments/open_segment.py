@@ -16,10 +16,10 @@ from typing import Final, NamedTuple
 
 from tandem.engine.hubs.event import Event
 from tandem.store.log.damage_log import DamageLog, EventsDamaged
-from tandem.store.log.number_ranges import NumberRanges
-from tandem.store.log.row_columns import OpenFile, RowColumns, opened
-from tandem.store.log.segment import Segment, Verified
-from tandem.store.log.sums import BatchIndex, Piece, SegmentIndex, decode_sums, event_checksum
+from tandem.store.log.partitions.number_ranges import NumberRanges
+from tandem.store.log.segments.checksums import BatchIndex, Piece, SegmentIndex, decode_sums, event_checksum
+from tandem.store.log.segments.row_columns import OpenFile, RowColumns, opened
+from tandem.store.log.segments.segment import Segment, Verified
 
 __all__ = ["Batch", "OpenSegment", "OpenSegments", "Portion"]
 
@@ -72,7 +72,7 @@ class OpenSegment:
         index = None if content is None else decode_sums(content)
         if index is not None:
             return index
-        from tandem.store.log.survey import surveyed_unsummed
+        from tandem.store.log.segments.survey import surveyed_unsummed
 
         arrow, amqp = _content(self._arrow_path), _content(self._amqp_path)
         if arrow is None or amqp is None:

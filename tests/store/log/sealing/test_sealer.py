@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from tandem.errors import StoreError
-from tandem.store.log import sealing
 from tandem.store.log.check import check_log
 from tandem.store.log.event_log import EventLog
 from tandem.store.log.log_limits import LogLimits
-from tandem.store.log.sealer import LOCK_NAME
-from tandem.store.log.sealing import SealerProcess, wait_for_sealer
+from tandem.store.log.sealing import sealer as sealing
+from tandem.store.log.sealing.sealer import SealerProcess, wait_for_sealer
+from tandem.store.log.sealing.worker import LOCK_NAME
 from tests.markers import mission
 from tests.patience import PATIENCE_S, wait_until
 from tests.store.log.drive import HUB, Writer, numbers, read_all
@@ -33,7 +33,7 @@ import sys, time
 from pathlib import Path
 from tandem.store.log.event_log import EventLog
 from tests.store.log.drive import Writer
-from tests.store.log.test_sealer import HUBS, LIMITS, sealed_counts
+from tests.store.log.sealing.test_sealer import HUBS, LIMITS, sealed_counts
 log = EventLog(Path(sys.argv[1]), limits=LIMITS)
 [found] = log.recover(HUBS).partitions
 writer = Writer(log)
@@ -97,7 +97,7 @@ def sealer_commands() -> Iterator[bytes]:
         # Processes come and go.
         with contextlib.suppress(OSError):
             command = path.read_bytes()
-            if b"tandem.store.log.sealer" in command:
+            if b"tandem.store.log.sealing.worker" in command:
                 yield command
 
 
@@ -163,7 +163,7 @@ def test_a_broker_that_is_killed_leaves_no_sealer_and_loses_nothing(tmp_path: Pa
 
 def test_a_sealer_without_its_broker_does_nothing(tmp_path: Path) -> None:
     """The broker died before the sealer had the lock: the next broker may be there already."""
-    command = [sys.executable, "-P", "-m", "tandem.store.log.sealer", str(tmp_path), "1"]
+    command = [sys.executable, "-P", "-m", "tandem.store.log.sealing.worker", str(tmp_path), "1"]
     done = subprocess.run(command, input=b"\x00\x00\x00\x01x", capture_output=True, timeout=PATIENCE_S, check=True)
     assert (done.stdout, done.stderr) == (b"", b"")
 

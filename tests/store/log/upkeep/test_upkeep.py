@@ -11,8 +11,8 @@ import pytest
 
 from tandem.store.log.check import check_log
 from tandem.store.log.event_log import JOURNAL_NAME
-from tandem.store.log.job import SealResult
-from tandem.store.log.journal import journal_files
+from tandem.store.log.journal.journal import journal_files
+from tandem.store.log.sealing.job import SealResult
 from tests.markers import mission
 from tests.store.log.drive import (
     HUB,

@@ -15,8 +15,8 @@ from typing import Final, Protocol
 import msgspec
 
 from tandem.errors import StoreError
-from tandem.store.log.job import SealJob, SealResult
-from tandem.store.log.sealer import LOCK_NAME, read_message, write_message
+from tandem.store.log.sealing.job import SealJob, SealResult
+from tandem.store.log.sealing.worker import LOCK_NAME, read_message, write_message
 
 __all__ = ["Sealer", "SealerProcess", "wait_for_sealer"]
 
@@ -102,7 +102,7 @@ class SealerProcess:
         process = self._process
         if process is None:
             process = self._process = subprocess.Popen(  # noqa: S603 # our own program, with fixed arguments
-                [sys.executable, "-P", "-m", "tandem.store.log.sealer", str(self._directory), str(os.getpid())],
+                [sys.executable, "-P", "-m", "tandem.store.log.sealing.worker", str(self._directory), str(os.getpid())],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -144,6 +144,6 @@ def wait_for_sealer(directory: Path) -> None:
                 if time.monotonic() > give_up_at:
                     raise StoreError(
                         f"{path} is held by a sealer that was left behind for more than {_LOCK_TIMEOUT_S:.0f} s: "
-                        "end the process `tandem.store.log.sealer`, and start again"
+                        "end the process `tandem.store.log.sealing.worker`, and start again"
                     ) from None
                 time.sleep(_LOCK_POLL_S)

@@ -15,10 +15,10 @@ from tandem.amqp.message import encode_message
 from tandem.engine.hubs.record import EventRecord
 from tandem.errors import StateError, StoreCorrupt, StoreFailed
 from tandem.store.log.event_log import JOURNAL_NAME
-from tandem.store.log.frames import HEADER_BYTES, PRODUCER, decode_producer, frame_head, locate_frame
-from tandem.store.log.journal import journal_files, journal_path
+from tandem.store.log.journal.frames import HEADER_BYTES, PRODUCER, decode_producer, frame_head, locate_frame
+from tandem.store.log.journal.journal import journal_files, journal_path
+from tandem.store.log.journal.marks import marks_path
 from tandem.store.log.log_limits import LogLimits
-from tandem.store.log.marks import marks_path
 from tests.markers import mission
 from tests.store.log.drive import HUB, HUBS, Home, Writer, commit, numbers, read_all
 

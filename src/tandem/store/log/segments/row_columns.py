@@ -19,7 +19,7 @@ from tandem.amqp.sections import NO_ENTRIES, Entries
 from tandem.engine.hubs.event import Event
 from tandem.store.descriptors import with_descriptors
 from tandem.store.log.files import is_unreadable
-from tandem.store.log.sums import Buffer
+from tandem.store.log.segments.checksums import Buffer
 
 __all__ = ["OpenFile", "RowColumns", "opened"]
 

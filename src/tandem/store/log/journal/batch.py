@@ -8,7 +8,7 @@ from pathlib import Path
 from tandem.engine.hubs.record import EventRecord
 from tandem.errors import StoreFailed
 from tandem.store.log.damage_log import EventsDamaged
-from tandem.store.log.frames import (
+from tandem.store.log.journal.frames import (
     EVENTS,
     HUB_DROPPED,
     POSITION,
@@ -19,10 +19,10 @@ from tandem.store.log.frames import (
     encode_producer,
     encode_record,
 )
-from tandem.store.log.journal import Journal, Place
-from tandem.store.log.partition_log import PartitionLog
-from tandem.store.log.partition_table import PartitionTable
-from tandem.store.log.removal import Removal
+from tandem.store.log.journal.journal import Journal, Place
+from tandem.store.log.partitions.partition_log import PartitionLog
+from tandem.store.log.partitions.partition_table import PartitionTable
+from tandem.store.log.upkeep.removal import Removal
 
 __all__ = ["Batch"]
 

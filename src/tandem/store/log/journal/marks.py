@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tandem.store.log.files import Bytes, Files
-from tandem.store.log.frames import Position
+from tandem.store.log.journal.frames import Position
 
 __all__ = ["FoundMarks", "JournalMark", "Marks", "marks_path", "read_marks"]
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from tandem.errors import ArrowUnavailable
 from tandem.store.log.damage_log import DamageLog, EventsDamaged
 from tandem.store.log.log_limits import LogLimits
-from tandem.store.log.partition_log import PartitionLog
-from tandem.store.log.partition_table import PartitionTable
-from tandem.store.log.pins import Pins
-from tandem.store.log.segment import Segment, partition_folder
+from tandem.store.log.partitions.partition_log import PartitionLog
+from tandem.store.log.partitions.partition_table import PartitionTable
+from tandem.store.log.segments.segment import Segment, partition_folder
+from tandem.store.log.upkeep.pins import Pins
 
 __all__ = ["Scrub"]
 
@@ -81,7 +81,7 @@ class Scrub:
         self._thread.start()
 
     def _verify(self, partition: PartitionLog, segment: Segment, folder: Path) -> None:
-        from tandem.store.log.open_segment import OpenSegment
+        from tandem.store.log.segments.open_segment import OpenSegment
 
         try:
             opened = OpenSegment(segment, folder, self._damages)

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from tandem.errors import StateError, StoreFailed
 from tandem.store.log.damage_log import DamageLog, EventsDamaged
 from tandem.store.log.files import Bytes, Files, is_unreadable
-from tandem.store.log.frames import (
+from tandem.store.log.journal.frames import (
     FORMAT_VERSION,
     HEADER_BYTES,
     MARKER,
@@ -31,7 +31,7 @@ from tandem.store.log.frames import (
     salt_of,
     version_of,
 )
-from tandem.store.log.marks import JournalMark
+from tandem.store.log.journal.marks import JournalMark
 
 __all__ = [
     "DAMAGED_NAME",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tandem.store.log.segment import Segment
+from tandem.store.log.segments.segment import Segment
 
 __all__ = ["SealJob", "SealResult"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tandem.errors import StoreFailed
 from tandem.store.descriptors import is_out_of_descriptors, with_descriptors
 from tandem.store.log.files import Files
-from tandem.store.log.pins import Pins
+from tandem.store.log.upkeep.pins import Pins
 
 __all__ = ["Removal"]
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from tandem.arrow import load_arrow
 from tandem.event_columns import PUBLIC_SCHEMA
-from tandem.store.log.columns import AMQP_SCHEMA
 from tandem.store.log.damage_log import EventsDamaged
-from tandem.store.log.sums import BatchIndex, Piece, SegmentIndex
+from tandem.store.log.segments.checksums import BatchIndex, Piece, SegmentIndex
+from tandem.store.log.segments.event_batches import AMQP_SCHEMA
 
 __all__ = ["ARROW_CRC_KEY", "SUMS_KEY", "batch_of", "surveyed", "surveyed_unsummed"]
 

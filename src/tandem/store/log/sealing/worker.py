@@ -1,4 +1,4 @@
-"""The process that makes segments: `python -m tandem.store.log.sealer`, started by the broker and by nobody else.
+"""The process that makes segments: `python -m tandem.store.log.sealing.worker`. Only the broker starts it.
 
 A process and not a thread, because taking millions of events apart would fight the event loop for the interpreter. It
 reads jobs from its standard input and answers each on its standard output, both as a length of four bytes and
@@ -22,7 +22,7 @@ import msgspec
 from tandem.errors import TandemError
 from tandem.store.log.damage_log import RecordsDamaged
 from tandem.store.log.files import DiskFiles
-from tandem.store.log.job import SealJob, SealResult
+from tandem.store.log.sealing.job import SealJob, SealResult
 
 __all__ = ["LOCK_NAME", "read_message", "write_message"]
 
@@ -65,7 +65,7 @@ def main() -> None:
 def _sealed(job: SealJob) -> SealResult:
     try:
         # Loads pyarrow, which takes a while: not before there is something to do.
-        from tandem.store.log.seal import seal
+        from tandem.store.log.sealing.segment_writer import seal
 
         seal(job, DiskFiles())
     except RecordsDamaged as error:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from tandem.store.log.frames import Position
-from tandem.store.log.partition_table import PartitionTable
+from tandem.store.log.journal.frames import Position
+from tandem.store.log.partitions.partition_table import PartitionTable
 
 __all__ = ["Reservations"]
 

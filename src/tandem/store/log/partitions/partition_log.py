@@ -5,11 +5,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 
 from tandem.engine.hubs.record import EventRecord
-from tandem.store.log.frames import NEVER_MS, Position
-from tandem.store.log.journal import Place
-from tandem.store.log.number_ranges import NumberRanges
-from tandem.store.log.segment import Segment
-from tandem.store.log.tail import Tail
+from tandem.store.log.journal.frames import NEVER_MS, Position
+from tandem.store.log.journal.journal import Place
+from tandem.store.log.journal.tail import Tail
+from tandem.store.log.partitions.number_ranges import NumberRanges
+from tandem.store.log.segments.segment import Segment
 
 __all__ = ["PartitionLog"]
 

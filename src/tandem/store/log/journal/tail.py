@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tandem.store.log.journal import Place
+from tandem.store.log.journal.journal import Place
 
 __all__ = ["Tail", "TailRecord"]
 

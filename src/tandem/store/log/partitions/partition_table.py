@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tandem.engine.hubs.record import ProducerMark
 from tandem.store.log.log_limits import LogLimits
-from tandem.store.log.partition_log import PartitionLog
+from tandem.store.log.partitions.partition_log import PartitionLog
 
 __all__ = ["PartitionTable"]
 

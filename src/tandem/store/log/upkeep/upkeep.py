@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Final
 
 from tandem.errors import StoreFailed
-from tandem.store.log.batch import Batch
 from tandem.store.log.files import Files
-from tandem.store.log.job import SealJob
-from tandem.store.log.journal import Journal
+from tandem.store.log.journal.batch import Batch
+from tandem.store.log.journal.journal import Journal
 from tandem.store.log.log_limits import LogLimits
-from tandem.store.log.partition_log import PartitionLog
-from tandem.store.log.partition_table import PartitionTable
-from tandem.store.log.pins import Pins
-from tandem.store.log.sealing import Sealer
-from tandem.store.log.segment import partition_folder
+from tandem.store.log.partitions.partition_log import PartitionLog
+from tandem.store.log.partitions.partition_table import PartitionTable
+from tandem.store.log.sealing.job import SealJob
+from tandem.store.log.sealing.sealer import Sealer
+from tandem.store.log.segments.segment import partition_folder
+from tandem.store.log.upkeep.pins import Pins
 
 __all__ = ["Retention", "Upkeep"]
 

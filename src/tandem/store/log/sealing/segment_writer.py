@@ -21,16 +21,16 @@ from tandem.engine.hubs.event import Event
 from tandem.engine.hubs.record import EventRecord
 from tandem.errors import StoreCorrupt
 from tandem.event_columns import PUBLIC_SCHEMA, public_batch
-from tandem.store.log.columns import AMQP_SCHEMA, amqp_batch, rows_of, with_metadata
 from tandem.store.log.damage_log import RecordsDamaged
 from tandem.store.log.files import Files, is_unreadable
-from tandem.store.log.frames import decode_record, locate_frame
-from tandem.store.log.job import SealJob
-from tandem.store.log.journal import journal_path
+from tandem.store.log.journal.frames import decode_record, locate_frame
+from tandem.store.log.journal.journal import journal_path
 from tandem.store.log.log_limits import LogLimits
-from tandem.store.log.segment import TEMPORARY_SUFFIX, Segment, partition_folder
-from tandem.store.log.sums import encode_sums, event_checksum
-from tandem.store.log.survey import ARROW_CRC_KEY, SUMS_KEY, surveyed
+from tandem.store.log.sealing.job import SealJob
+from tandem.store.log.segments.checksums import encode_sums, event_checksum
+from tandem.store.log.segments.event_batches import AMQP_SCHEMA, amqp_batch, rows_of, with_metadata
+from tandem.store.log.segments.segment import TEMPORARY_SUFFIX, Segment, partition_folder
+from tandem.store.log.segments.survey import ARROW_CRC_KEY, SUMS_KEY, surveyed
 
 __all__ = ["seal"]
 
