@@ -18,7 +18,6 @@ from tandem.pairing.ownership import TRANSFER, BacklogOwner, BacklogQueue, backl
 
 __all__ = [
     "BACKLOG_BATCH_BYTES",
-    "MAX_BACKLOG_QUEUES",
     "backlog_queue_description",
     "backlog_queue_path",
     "detour_size_text",
@@ -26,9 +25,6 @@ __all__ = [
     "list_backlog_queues",
     "loss_risks",
 ]
-
-# Queues. More than that spread nothing further, and each costs a long poll for ever.
-MAX_BACKLOG_QUEUES: Final = 1_000
 
 # Bytes. What messages share one transfer to a backlog queue; a message that is larger travels alone. Every tier takes
 # that much, and a transfer of that size is soon answered however large a message the queue would take.

@@ -20,6 +20,7 @@ from tandem.amqp.types import Timestamp
 from tandem.client.messaging.message_body import Body, read_body, written_body
 from tandem.client.wire.checks import require_timedelta
 from tandem.errors import EncodeError, UsageError
+from tandem.limits import MAX_MESSAGE_TIME_TO_LIVE_MS
 from tandem.rules.values import TimeSpan, amqp_value
 
 if TYPE_CHECKING:
@@ -31,9 +32,6 @@ __all__ = ["BROKER_MARKS", "BrokeredMessage", "MessageState", "Settlement", "Set
 BROKER_MARKS: Final = frozenset(name.decode() for name in BROKER_ANNOTATIONS)
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
-
-# Milliseconds. The longest time to live that fits its field: 49 days and 17 hours.
-_MAX_TTL_MS: Final = 2**32 - 1
 
 
 class MessageState(enum.Enum):
@@ -310,10 +308,10 @@ class BrokeredMessage:
         if time_to_live is not None:
             require_timedelta("time_to_live", time_to_live)
         ttl_ms = None if time_to_live is None else time_to_live // _MILLISECOND
-        if ttl_ms is not None and not 1 <= ttl_ms <= _MAX_TTL_MS:
+        if ttl_ms is not None and not 1 <= ttl_ms <= MAX_MESSAGE_TIME_TO_LIVE_MS:
+            longest = timedelta(milliseconds=MAX_MESSAGE_TIME_TO_LIVE_MS)
             raise UsageError(
-                f"time_to_live is {time_to_live}; it must be from 1 ms to {timedelta(milliseconds=_MAX_TTL_MS)}, "
-                "or None for the entity's own"
+                f"time_to_live is {time_to_live}; it must be from 1 ms to {longest}, or None for the entity's own"
             )
         self._head.ttl_ms = ttl_ms
 

@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tandem.client import BrokeredMessage, MessageSender, MessageState, MessagingFactory, NamespaceManager, blocking
 from tandem.client.errors import MessagingError
-from tandem.pairing.backlog import MAX_BACKLOG_QUEUES
+from tandem.limits import MAX_BACKLOG_QUEUES
 from tandem.pairing.discovery import BacklogFinder
 from tandem.pairing.judging import is_refused_for_good
 from tandem.pairing.rewriting import NotRestorable, restore
