@@ -214,9 +214,12 @@ def test_a_wrong_file_changes_nothing_and_says_why(tmp_path: Path) -> None:
         new = "[[queues]]\nname = 'new'\n"
         for text, reason in (
             (f"{new}[[queues]]\nname = 'a'\nmax_delivery_count = 0\n", f"--config {file}, line 5: queues[1]: max_"),
-            (f"{new}[[queues]]\nname = 'a'\nrequires_session = true\n", "requires_session of the queue 'a' is False"),
-            (f"{new}[[queues]]\nname = 'a'\nforward_to = 'x'\n", "forward_to of the queue 'a' is 'x', which neither"),
-            (f"{new}[[topics]]\nname = 'a'\n", "'a' is a topic in the configuration, and a queue exists"),
+            (
+                f"{new}[[queues]]\nname = 'a'\nrequires_session = true\n",
+                "the queue 'a': requires_session is false and cannot be",
+            ),
+            (f"{new}[[queues]]\nname = 'a'\nforward_to = 'x'\n", "the queue 'a': forward_to is 'x', which neither"),
+            (f"{new}[[topics]]\nname = 'a'\n", "the topic 'a': a queue of this name exists already"),
         ):
             file.write_text(text)
             (line,) = reloaded(broker, 1)

@@ -249,7 +249,7 @@ def test_what_cannot_be_is_refused_before_anything_is_opened(tmp_path: Path, arg
 @pytest.mark.parametrize(
     "arguments, reason",
     [
-        (["--config", "nowhere.toml"], "forward_to of the queue 'a' is 'nowhere'"),
+        (["--config", "nowhere.toml"], "the queue 'a': forward_to is 'nowhere'"),
         (["--data-dir", "nowhere.toml"], "nowhere.toml"),
     ],
     ids=lambda value: value[-1] if isinstance(value, list) else "",

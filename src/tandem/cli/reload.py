@@ -35,8 +35,12 @@ async def apply_configuration(broker: Broker, configuration: Configuration, *, u
     """
     served = [(_hosted(broker, one), one) for one in configuration.namespaces]
     known = [(hosted, one) for hosted, one in served if hosted is not None]
+    # Without entities there is no turn of the engine, and so no commit before a broker is ready.
     plans = [
-        await hosted.perform(partial(plan_entities, settings=settings, updates=updates)) for hosted, settings in known
+        await hosted.perform(partial(plan_entities, settings=settings, updates=updates))
+        if settings.has_entities
+        else []
+        for hosted, settings in known
     ]
     done: list[str] = []
     for (hosted, settings), steps in zip(known, plans, strict=True):
