@@ -46,16 +46,14 @@ REDRAW_INTERVAL_S: Final = 1.0
 # Seconds that a group has to end after SIGINT before it is killed.
 GRACE_S: Final = 20.0
 
-# The tests of the compiled core: run in both forms. The files named here test the repository, not the core.
-CORE_TESTS: Final = (
-    "tests/unit",
-    "tests/spec",
-    "tests/fuzz",
-    *(
-        f"--ignore=tests/unit/test_{name}.py"
-        for name in ("compatibility", "newcomer", "packaging", "readme", "run_tests", "style", "tools")
-    ),
+# A whole broker and its command line: not a test of the compiled core, and as long as the tests of `commands`.
+ALL_SURFACES: Final = "modules/test_entity_settings.py"
+QUICK_CORE_TESTS: Final = (
+    *("tests/amqp", "tests/auth", "tests/engine", "tests/modules", "tests/spec"),
+    f"--ignore=tests/{ALL_SURFACES}",
 )
+# The tests of the compiled core: run in both forms.
+CORE_TESTS: Final = (*QUICK_CORE_TESTS, "tests/fuzz")
 
 
 @dataclass(frozen=True)
@@ -76,13 +74,14 @@ class Group:
         return {**pure, "XDG_CACHE_HOME": str(ROOT / "build" / "cache")} if self.has_own_cache else pure
 
 
+# By name of the group: folders and files below tests/.
 GROUP_FOLDERS: Final = {
     "spark": ("spark",),
     "pairing": ("pairing",),
     "compat": ("compat",),
-    "health": ("health",),
+    "health": ("server/health",),
     "outages": ("crash", "drill", "load"),
-    "commands": ("cli", "client", "management", "security", "testing"),
+    "commands": ("cli", "client", "config", "management", ALL_SURFACES, "security", "testing"),
 }
 GROUPED: Final = [folder for folders in GROUP_FOLDERS.values() for folder in folders]
 # The long groups come first, and a folder without a group of its own is in `rest`.
@@ -95,11 +94,15 @@ GROUPS: Final = (
     Group("interpreted", ("-m", "hypothesis or exhaustive", *CORE_TESTS), is_pure=True),
 )
 
+LONG_BROKER_TESTS: Final = ("--ignore=tests/server/faults/test_official_sdk.py", "--ignore=tests/server/health")
 # Without foreign SDKs and Spark, and without the tests that take many seconds each.
 QUICK_GROUPS: Final = (
-    Group("broker", ("tests/server", "tests/store", "--ignore=tests/server/test_faults_sdk.py")),
-    Group("interfaces", ("tests/management", "tests/client", "--ignore=tests/client/test_network.py")),
-    Group("core", ("-m", "not exhaustive", "tests/unit", "tests/spec", "tests/rules", "tests/cost")),
+    Group("broker", ("tests/server", "tests/store", *LONG_BROKER_TESTS)),
+    Group(
+        "interfaces",
+        ("tests/management", "tests/config", "tests/client", "--ignore=tests/client/wire/test_connection.py"),
+    ),
+    Group("core", ("-m", "not exhaustive", *QUICK_CORE_TESTS, "tests/repository", "tests/rules", "tests/cost")),
 )
 
 
