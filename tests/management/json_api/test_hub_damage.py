@@ -9,9 +9,9 @@ import aiohttp
 import pytest
 
 from tandem.store.log.damage_log import DamageLog
-from tandem.store.log.frames import EVENTS as EVENTS_KIND
-from tandem.store.log.frames import decode_record_head
-from tandem.store.log.journal import FileScan
+from tandem.store.log.journal.frames import EVENTS as EVENTS_KIND
+from tandem.store.log.journal.frames import decode_record_head
+from tandem.store.log.journal.journal import FileScan
 from tests.management.http_api import Http, serving
 from tests.management.json_api.test_hub_events import EVENTS, HUBS, fill, numbers, read
 from tests.markers import mission

@@ -19,9 +19,9 @@ from tandem.store.log.damage_log import DamageLog, EventsDamaged
 from tandem.store.log.event_log import EventLog
 from tandem.store.log.files import DiskFiles
 from tandem.store.log.log_limits import LogLimits
-from tandem.store.log.open_segment import OpenSegment
-from tandem.store.log.segment import Segment, partition_folder, segment_of
-from tandem.store.log.sums import BatchIndex
+from tandem.store.log.segments.checksums import BatchIndex
+from tandem.store.log.segments.open_segment import OpenSegment
+from tandem.store.log.segments.segment import Segment, partition_folder, segment_of
 from tests.store.faults import Fault
 from tests.store.log.disk import InlineSealer
 
