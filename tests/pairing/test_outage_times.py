@@ -25,7 +25,7 @@ def times(told: list[Told]) -> OutageTimes:
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    "told, expected",
     [
         ([], OutageTimes()),
         (ALONE[:1], OutageTimes()),

@@ -184,8 +184,8 @@ class EventReporter:
 async def write_events(secondary: MessagingFactory, events: Sequence[PairingEvent]) -> bool:
     """Write events, and return when the secondary has them.
 
-    Returns False if the secondary keeps no operations, or takes none with this key. Raises the error of a secondary that
-    cannot be reached in the time that the factory's settings allow.
+    Returns False if the secondary keeps no operations, or takes none with this key. Raises the error of a secondary
+    that cannot be reached in the time that the factory's settings allow.
     """
     sender = secondary.create_message_sender(OPERATIONS_HUB)
     try:
