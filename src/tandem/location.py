@@ -15,15 +15,19 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from tandem.errors import ConfigurationError
 
-__all__ = ["Location", "LocationError"]
+__all__ = ["Location", "LocationError", "Place"]
 
 # Two letters at least: `C:\data` is a path.
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
+
+
+# What functions take for a location.
+Place: TypeAlias = "str | Path | Location"
 
 
 class LocationError(ConfigurationError):
@@ -47,7 +51,7 @@ class Location:
 
     __slots__ = ("_text",)
 
-    def __init__(self, place: str | Path | Location) -> None:
+    def __init__(self, place: Place) -> None:
         self._text = str(place)
         if not self._text.strip():
             raise LocationError("a location is empty: give a path or a URI")

@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -26,7 +25,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from tandem.client import BrokeredMessage, MessageSender, MessageState, MessagingFactory, NamespaceManager, blocking
 from tandem.client.errors import MessagingError
-from tandem.location import Location
+from tandem.location import Location, Place
 from tandem.pairing.backlog import MAX_BACKLOG_QUEUES
 from tandem.pairing.detour import Told
 from tandem.pairing.discovery import BacklogFinder
@@ -81,7 +80,7 @@ def syphon(
     primary: str,
     secondary: str,
     queues: Sequence[str],
-    out: Location | Path,
+    out: Place,
     *,
     tasks: int = 4,
     round_messages: int = DEFAULT_ROUND_MESSAGES,

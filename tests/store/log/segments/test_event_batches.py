@@ -30,7 +30,7 @@ from tandem.store.log.check import check_log
 from tandem.store.log.event_log import EventLog
 from tandem.store.log.files import DiskFiles
 from tandem.store.log.log_limits import LogLimits
-from tandem.store.log.row_columns import _event
+from tandem.store.log.segments.row_columns import _event
 from tests.amqp.message_strategies import section_lists
 from tests.markers import mission
 from tests.store.log.disk import InlineSealer
