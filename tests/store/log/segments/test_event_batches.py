@@ -30,10 +30,10 @@ from tandem.store.log.check import check_log
 from tandem.store.log.event_log import EventLog
 from tandem.store.log.files import DiskFiles
 from tandem.store.log.log_limits import LogLimits
+from tests.amqp.message_strategies import section_lists
 from tests.markers import mission
 from tests.store.log.disk import InlineSealer
 from tests.store.log.drive import HUB, commit, read_all
-from tests.unit.message_strategies import section_lists
 
 FOOTER = b"\x00\x53\x78\xc1\x01\x00"
 
