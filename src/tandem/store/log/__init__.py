@@ -1,7 +1,6 @@
 """The log of event hubs: appended in groups with one fsync for all, sealed into columns, trimmed from its old end.
 
 event_log        the whole: what is appended, committed, read, kept and dropped
-memory           the same in memory, for tests and simulations
 batch            what the next commit makes true
 journal          what is young: one file for all partitions, its records framed and checksummed
 frames           how a record lies in the journal
