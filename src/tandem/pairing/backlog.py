@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from tandem.client.descriptions import NEVER, QueueDescription
+from tandem.client.entities.entity import NEVER
+from tandem.client.entities.generated import QueueDescription
+from tandem.client.entities.namespace_manager import NamespaceManager
 from tandem.client.errors import MessagingEntityAlreadyExistsError, MessagingError
-from tandem.client.namespace_manager import NamespaceManager
 from tandem.cost.backlog_capacity import BACKLOG_QUEUE_MEGABYTES
 from tandem.errors import ConfigurationError
 from tandem.pairing.marks import BacklogMark

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from tandem.client.entities.namespace_manager import NamespaceManager
 from tandem.client.messaging.interception import SendInterceptor
 from tandem.client.messaging.messaging_factory import MessagingFactory
-from tandem.client.namespace_manager import NamespaceManager
 from tandem.client.wire.checks import require_timedelta, require_whole_number
 from tandem.errors import ConfigurationError
 from tandem.pairing.backlog import MAX_BACKLOG_QUEUES

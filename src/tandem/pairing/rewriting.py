@@ -23,7 +23,7 @@ from typing import Final
 
 from tandem.addresses import parse_address
 from tandem.amqp.types import Described, Timestamp
-from tandem.client.atom import read_duration
+from tandem.client.entities.atom import read_duration
 from tandem.client.messaging.message import BrokeredMessage
 from tandem.errors import ArgumentError, TandemError, UsageError
 from tandem.rules.values import TIMESPAN, TimeSpan

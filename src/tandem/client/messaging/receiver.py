@@ -16,11 +16,11 @@ from tandem.client.messaging.management import ManagementNode
 from tandem.client.messaging.message import BrokeredMessage, Settlement
 from tandem.client.messaging.sender import check_outcome
 from tandem.client.messaging.transaction import Transaction
-from tandem.client.settings import MAX_PREFETCH_COUNT, seconds
+from tandem.client.settings import MAX_PREFETCH_COUNT
 from tandem.client.wire.checks import require_whole_number
 from tandem.client.wire.closed_at_exit import ClosedAtExit
 from tandem.client.wire.connection import ServiceConnection, close_link
-from tandem.client.wire.inbox import Inbox
+from tandem.client.wire.inbox import Inbox, take_within
 from tandem.client.wire.lazy import Lazy
 from tandem.errors import TandemError, UsageError
 from tandem.wire_names import DEAD_LETTER_CONDITION
@@ -98,17 +98,9 @@ class MessageReceiver(ClosedAtExit):
         inbox = self._inbox.current
         if inbox is not None and inbox.has_messages:
             return [self._message(delivery) for delivery in inbox.take_now(max_count)]
-        operation_timeout_s = self._connection.settings.operation_timeout.total_seconds()
-        timeout_s = seconds(timeout, operation_timeout_s)
-        loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + timeout_s
-
-        async def attempt() -> list[IncomingDelivery]:
-            inbox = await self._get_inbox()
-            return await inbox.take(max_count, max(0.0, deadline_s - loop.time()))
-
-        deliveries = await self._retrier.perform(
-            attempt, f"a receive from '{self._path}'", timeout_s + operation_timeout_s
+        what = f"a receive from '{self._path}'"
+        deliveries = await take_within(
+            timeout, max_count, self._connection.settings, self._retrier, self._get_inbox, what
         )
         return [self._message(delivery) for delivery in deliveries]
 
