@@ -46,7 +46,7 @@ def test_the_times_of_an_outage(told: list[Told], expected: OutageTimes) -> None
 
 
 def test_an_outage_is_detected_by_the_first_client_and_over_with_the_last() -> None:
-    told = [
+    told: list[Told] = [
         *((0, "failing", "a", 0), (5, "failing", "b", 0)),
         *((10, "failed-over", "a", 0), (15, "failed-over", "b", 0), (60, "restored", "a", 0)),
     ]

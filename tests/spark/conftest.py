@@ -96,7 +96,7 @@ def make_uri(spark: SparkSession) -> MakeUri:
 @pytest.fixture
 def commands_share(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The session of the tests with commands that run in this process: each would start one of its own."""
-    from tandem.cli import pipeline
+    from tandem.cli.pipeline import jobs as pipeline
 
     @contextlib.contextmanager
     def shared(*_: object, **__: object) -> Iterator[SparkSession]:
