@@ -108,8 +108,8 @@ the bound of the programme is `MAX_CONNECTION_BYTES`, chosen just above that.
 
 _LIMITS_INTRODUCTION = """# Limits
 
-Every bound that a client, an operator or a program can meet, and why it is what it is. A namespace of the tier `standard`
-or `premium` has [further limits](reference/tiers.md), those of the cloud service.
+Every bound that a client, an operator or a program can meet, and why it is what it is. A namespace of the tier
+`standard` or `premium` has [further limits](reference/tiers.md), those of the cloud service.
 """
 
 

@@ -16,7 +16,7 @@ from tandem.amqp.types import Symbol
 from tandem.driver import Client, Receiver
 from tandem.errors import RemoteError
 from tandem.server.broker import Broker
-from tandem.server.nodes import entity
+from tandem.server.nodes import egress
 from tests.markers import mission
 from tests.patience import until
 from tests.server.test_broker import connect, make_queue, manage, running
@@ -37,7 +37,7 @@ async def accept_until_the_lock_expires(broker: Broker, client: Client) -> Recei
 async def test_the_link_stays_for_a_moment_when_the_lock_of_its_session_expires(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(entity, "SESSION_CLOSE_GRACE_MS", 600_000)
+    monkeypatch.setattr(egress, "SESSION_CLOSE_GRACE_MS", 600_000)
     async with running(tmp_path) as broker, await connect(broker) as client, await connect(broker) as other:
         receiver = await accept_until_the_lock_expires(broker, client)
         # The session is for the next one who asks, and the old receiver gets nothing of it.

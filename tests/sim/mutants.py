@@ -31,9 +31,9 @@ from tandem.engine.subscription import Subscription
 from tandem.engine.topic import Topic
 from tandem.engine.transactions import Transaction, Transactions
 from tandem.server.runner import Runner
-from tandem.store.log.memory import MemoryLog
-from tandem.store.memory import MemoryStore
-from tandem.store.with_log import WithLog
+from tandem.store.events import StoredEvents
+from tandem.testing.memory_log import MemoryLog
+from tandem.testing.memory_store import MemoryStore
 
 __all__ = ["MUTANTS", "Mutant", "applied"]
 
@@ -358,7 +358,7 @@ MUTANTS: Final = (
     Mutant(
         "event says another number",
         Event,
-        "_own_annotations",
+        "_annotations",
         "_LONG.pack(self.sequence_number)",
         "_LONG.pack(self.sequence_number + 1)",
     ),
@@ -371,7 +371,7 @@ MUTANTS: Final = (
     ),
     Mutant("event survives a crash that it should not", MemoryLog, "revert", "self._gathered = []", "self.commit()"),
     Mutant("retention takes too much", MemoryLog, "maintain", "now_ms - retention_ms", "now_ms - retention_ms // 2"),
-    Mutant("events not told to the log", WithLog, "committed", "self._events.committed()", "pass"),
+    Mutant("events not told to the log", StoredEvents, "committed", "self._log.committed()", "pass"),
     # --- runner and disk
     Mutant(
         "acknowledged before the commit",

@@ -126,6 +126,7 @@ async def test_a_program_of_the_sdk_goes_on_sending(
         assert (runner.dead_lettered_count, runner.unanswered_count) == (0, 0)
     assert driven.client.unanswered_count == 0
     assert sum(cast("int", event["count"]) for event in driven.told("syphoned")) == 4
+    assert {event["primary_namespace"] for event in driven.events} == {f"pair-{queue}"}
     assert primary.queue(queue)["active_message_count"] == 6
     async with MessagingFactory.from_connection_string(primary.connection_string) as factory:
         client = factory.create_queue_client(queue)

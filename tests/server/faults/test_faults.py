@@ -22,6 +22,7 @@ from tandem.amqp import (
     TransactionalState,
 )
 from tandem.amqp.message import encode_message
+from tandem.amqp.terminus import Source
 from tandem.auth import Right
 from tandem.connection_string import ConnectionString
 from tandem.driver import Client
@@ -31,6 +32,7 @@ from tandem.server.faults import Fault, FaultKind, FaultSettings
 from tandem.testing import Bus
 from tests.markers import mission
 from tests.patience import PATIENCE_S, until
+from tests.server.test_early_credit import ANY_SESSION, EagerReceiver
 
 MESSAGE = encode_message(data=b"x")
 
@@ -175,6 +177,22 @@ async def test_a_receiver_gets_nothing_while_receives_time_out_and_everything_af
             await asyncio.wait_for(receiver.receive(), SILENCE_S)
         assert [one.delivery_count for one in bus.messages("q")] == [0]
     assert body((await asyncio.wait_for(receiver.receive(), PATIENCE_S)).payload) == b"late"
+
+
+async def test_credit_that_came_before_its_session_brings_nothing_while_receives_time_out(
+    bus: Bus, client: Client
+) -> None:
+    bus.create_queue("s", requires_session=True)
+    receiver = EagerReceiver(client, Source("s", filter=ANY_SESSION), deletes=False)
+    receiver.grant_early(5)
+    # Answered after the attach and the credit were read.
+    await client.sender("q")
+    with bus.inject(FaultSettings(FaultKind.TIMEOUT, "s")) as outage:
+        bus.send("s", "late", session_id="a session")
+        await until(lambda: receiver.link.is_attached, "the session is accepted")
+        await until(partial(met_once, outage.fault), "the credit of the receiver is withheld")
+        assert receiver.received == []
+    await until(lambda: len(receiver.received) == 1, "the message comes")
 
 
 async def test_a_stalled_send_is_answered_when_its_time_has_come(bus: Bus, client: Client) -> None:

@@ -131,3 +131,29 @@ async def drain(receiver: Receiver) -> None:
     """Until nothing comes any more, which is never said."""
     while True:
         await receiver.receive()
+
+
+def ways(bus: Bus) -> set[str]:
+    """What the links of all clients lead to."""
+    peers = list(bus._running.directory.default.services.peers)
+    return {type(link.context).__name__ for peer in peers for link in list(peer._nodes)}
+
+
+async def test_faults_stand_between_links_and_their_nodes_from_the_first_fault_to_the_last(
+    bus: Bus, client: Client
+) -> None:
+    bus.create_queue("q")
+    for address in ("q", SENDER):
+        await client.sender(address)
+    for address in ("q", READER):
+        await client.receiver(address)
+    direct = {"Ingress", "Egress", "EventIngress", "EventEgress"}
+    faulty = {"FaultyIngress", "FaultyEgress", "FaultyEventEgress"}
+    assert ways(bus) == direct
+    with bus.inject(FaultSettings(FaultKind.REFUSE_SENDS, "q")) as first:
+        assert ways(bus) == faulty
+        with bus.inject(FaultSettings(FaultKind.TIMEOUT, "hub")):
+            first.restore()
+            await client.receiver("q")
+            assert ways(bus) == faulty
+    assert ways(bus) == direct

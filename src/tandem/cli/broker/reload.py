@@ -17,7 +17,6 @@ from tandem.config import (
     plan_entities,
     read_configuration,
 )
-from tandem.desired_state import Step
 from tandem.engine.tiers import Tier
 from tandem.errors import TandemError
 from tandem.server.broker import Broker
@@ -36,7 +35,13 @@ async def apply_configuration(broker: Broker, configuration: Configuration, *, u
     """
     served = [(_hosted(broker, one), one) for one in configuration.namespaces]
     known = [(hosted, one) for hosted, one in served if hosted is not None]
-    plans = [await _plan(hosted, settings, updates) for hosted, settings in known]
+    # Without entities there is no turn of the engine, and so no commit before a broker is ready.
+    plans = [
+        await hosted.perform(partial(plan_entities, settings=settings, updates=updates))
+        if settings.has_entities
+        else []
+        for hosted, settings in known
+    ]
     done: list[str] = []
     for (hosted, settings), steps in zip(known, plans, strict=True):
         words = await _apply_tier(hosted, settings) if updates else []
@@ -46,13 +51,6 @@ async def apply_configuration(broker: Broker, configuration: Configuration, *, u
         of_several = f" in the namespace {hosted.name}" if len(configuration.namespaces) > 1 else ""
         done += [f"{one}{of_several}" for one in words]
     return done + [f"the namespace {one.name} is served from the next start on" for hosted, one in served if not hosted]
-
-
-async def _plan(hosted: HostedNamespace, settings: NamespaceSettings, updates: bool) -> list[Step]:
-    # A start without entities in its configuration writes nothing.
-    if not (settings.queues or settings.topics or settings.hubs):
-        return []
-    return await hosted.perform(partial(plan_entities, settings=settings, updates=updates))
 
 
 def _hosted(broker: Broker, settings: NamespaceSettings) -> HostedNamespace | None:

@@ -18,6 +18,7 @@ from tandem.cli.shared.output import fits_terminal, moment_text, neutral, print_
 
 if TYPE_CHECKING:
     from tandem.amqp import Message
+    from tandem.amqp.message import MessageId
 
 __all__ = ["MessageFields", "body_bytes", "event_fields", "fields_of", "print_messages"]
 
@@ -143,9 +144,11 @@ def _plain(value: object) -> object:
     return str(value)
 
 
-def _identifier(value: object) -> str | None:
+def _identifier(value: MessageId | None) -> str | None:
     """AMQP has four types for the ids of messages."""
-    return None if value is None else value.hex() if isinstance(value, bytes) else str(value)
+    from tandem.amqp.message import id_text
+
+    return None if value is None else id_text(value)
 
 
 def _optional_text(value: object) -> str | None:

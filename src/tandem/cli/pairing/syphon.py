@@ -74,7 +74,8 @@ async def _run(
         manager = NamespaceManager.from_connection_string(secondary_string, client_settings())
         finder = BacklogFinder(primary, secondary, manager, name, count)
         found = await finder.find()
-        reporter = EventReporter(primary.address, secondary, None, secondary.settings.waiting.utc_now_s)
+        utc_now_s = secondary.settings.waiting.utc_now_s
+        reporter = EventReporter(primary.address, found.owner.name, secondary, None, utc_now_s)
         stack.push_async_callback(reporter.close)
         syphon = Syphon(primary, secondary, found.paths, reporter.tell)
         stack.push_async_callback(syphon.close)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from decimal import ROUND_CEILING, Decimal
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -19,6 +18,7 @@ from tandem.cli.pairing.capacity import (
 from tandem.cli.shared.commands import command_group
 from tandem.cli.shared.options import AsJson
 from tandem.cli.shared.output import print_json, print_table
+from tandem.location import Location
 
 if TYPE_CHECKING:
     from tandem.cost.estimate import CostLine, Workload
@@ -27,8 +27,11 @@ __all__ = ["app"]
 
 app = command_group("The cost of operations, estimated ahead and as metered.")
 
+_DEFAULT_OUT: Final = Location("tandem-pipeline")
+
 Prices = Annotated[
-    Path | None, typer.Option("--tariff", metavar="FILE", help="Prices, as TOML.", show_default="an example")
+    Location | None,
+    typer.Option("--tariff", metavar="FILE", parser=Location, help="Prices, as TOML.", show_default="an example"),
 ]
 
 
@@ -145,9 +148,9 @@ def _figures(lines: list[CostLine]) -> tuple[str, str, str, str]:
 
 @app.command("report")
 def report_cost(
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The --out of `tandem pipeline metering`.")] = Path(
-        "tandem-pipeline"
-    ),
+    out: Annotated[
+        Location, typer.Option("--out", metavar="DIR", parser=Location, help="The --out of `tandem pipeline metering`.")
+    ] = _DEFAULT_OUT,
     as_json: AsJson = False,
 ) -> None:
     """Report what operations have cost, as `tandem pipeline metering` priced them last.

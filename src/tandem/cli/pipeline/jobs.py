@@ -19,6 +19,7 @@ from tandem.cli.shared.commands import command_group
 from tandem.cli.shared.options import AsJson, Connection
 from tandem.cli.shared.output import print_json, print_table
 from tandem.durations import parse_duration_ms
+from tandem.location import Location
 
 __all__ = ["app", "show_results"]
 
@@ -36,7 +37,13 @@ class FileFormat(enum.Enum):
 
 
 Out = Annotated[
-    Path, typer.Option("--out", metavar="DIR", help="Where results go, and the checkpoint from which a run goes on.")
+    Location,
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        parser=Location,
+        help="Where results go, and the checkpoint from which a run goes on: a path or a URI such as hdfs://host/dir.",
+    ),
 ]
 Master = Annotated[
     str | None,
@@ -52,7 +59,7 @@ Follow = Annotated[
     str | None, typer.Option(metavar="TIME", help="Do it again whenever this time has passed, until Ctrl-C.")
 ]
 
-_DEFAULT_OUT: Final = Path("tandem-pipeline")
+_DEFAULT_OUT: Final = Location("tandem-pipeline")
 
 # Of a table on a terminal.
 _SHOWN_ROWS: Final = 12
@@ -98,7 +105,8 @@ def capture_events(
 def meter(
     out: Out = _DEFAULT_OUT,
     tariff: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Prices, as TOML.", show_default="an example")
+        Location | None,
+        typer.Option(metavar="FILE", parser=Location, help="Prices, as TOML.", show_default="an example"),
     ] = None,
     window: Annotated[str, typer.Option(help="The time that costs are summed up over.")] = "1 day",
     also: Others = None,
@@ -129,8 +137,13 @@ def meter(
 def judge_availability(
     out: Out = _DEFAULT_OUT,
     also: Others = None,
-    sent: Annotated[Path | None, typer.Option(metavar="FILE", help="A log of messages sent, as lines of JSON.")] = None,
-    received: Annotated[Path | None, typer.Option(metavar="FILE", help="The same of those received.")] = None,
+    sent: Annotated[
+        Location | None,
+        typer.Option(metavar="FILE", parser=Location, help="A log of messages sent, as lines of JSON."),
+    ] = None,
+    received: Annotated[
+        Location | None, typer.Option(metavar="FILE", parser=Location, help="The same of those received.")
+    ] = None,
     late_after: Annotated[str, typer.Option(metavar="TIME", help="A message that takes longer is late.")] = "1m",
     master: Master = None,
     follow: Follow = None,
@@ -238,17 +251,27 @@ def drain(
 @app.command("report")
 def report(
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Folder of the results.", show_default=str(_DEFAULT_OUT))
-    ] = None,
-    html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a self-contained HTML page.")] = None,
-    title: Annotated[str, typer.Option(help="Title of the page.")] = "Tandem: what the bus did",
-    source: Annotated[
-        Path | None,
+        Location | None,
         typer.Option(
-            "--from", metavar="DIR", help="Run all jobs first, on stopped brokers with data directories in DIR."
+            "--out", metavar="DIR", parser=Location, help="Folder of the results.", show_default=str(_DEFAULT_OUT)
         ),
     ] = None,
-    tariff: Annotated[Path | None, typer.Option(metavar="FILE", help="With --from: prices, as TOML.")] = None,
+    html: Annotated[
+        Location | None, typer.Option(metavar="FILE", parser=Location, help="Write a self-contained HTML page.")
+    ] = None,
+    title: Annotated[str, typer.Option(help="Title of the page.")] = "Tandem: what the bus did",
+    source: Annotated[
+        Location | None,
+        typer.Option(
+            "--from",
+            metavar="DIR",
+            parser=Location,
+            help="Run all jobs first, on stopped brokers with data directories in DIR.",
+        ),
+    ] = None,
+    tariff: Annotated[
+        Location | None, typer.Option(metavar="FILE", parser=Location, help="With --from: prices, as TOML.")
+    ] = None,
     master: Master = None,
     as_json: AsJson = False,
 ) -> None:
@@ -266,20 +289,20 @@ def report(
     place = out or (_DEFAULT_OUT if source is None else source / "pipeline")
     target = html or (None if source is None else source / "report.html")
     if source is not None:
-        _run_everything(source, place, tariff, master)
+        _run_everything(source.local_path, place, tariff, master)
     show_results(place, "", as_json)
     if target is not None:
         from tandem.spark.report.page import page
         from tandem.spark.report.results import read_results
 
-        target.write_text(page(read_results(place), title, datetime.now(UTC)), encoding="utf-8")
+        target.write_text(page(read_results(place), title, datetime.now(UTC)))
         typer.echo(f"wrote {target}", err=True)
 
 
 # --- steps ----------------------------------------------------------------------------------------------------------
 
 
-def _run_everything(source: Path, out: Path, tariff: Path | None, master: str | None) -> None:
+def _run_everything(source: Path, out: Location, tariff: Location | None, master: str | None) -> None:
     from tandem.cli.pipeline.stopped_brokers import serving
     from tandem.cost.tariff import read_tariff
 
@@ -325,7 +348,7 @@ def _say(sentence: str, fields: Mapping[str, object], as_json: bool) -> None:
         typer.echo(sentence)
 
 
-def show_results(out: Path, titles: str, as_json: bool) -> None:
+def show_results(out: Location, titles: str, as_json: bool) -> None:
     """The tables whose titles begin with one of these words; all if there are none."""
     from tandem.spark.report.results import read_results
     from tandem.spark.report.tables import report_tables

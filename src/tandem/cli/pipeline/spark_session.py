@@ -40,13 +40,6 @@ def open_spark(name: str, master: str | None, *, is_small: bool = False) -> Iter
     except TandemError:
         raise
     except Exception as error:
-        raise CommandFailed(_reason(error)) from error
+        from tandem.spark.causes import cause_of
 
-
-def _reason(error: Exception) -> str:
-    """Find the sentence that says why: of a data source of ours, which comes last, or the first one of Spark's own."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    ours = [line for line in lines if line.startswith("tandem.")]
-    # The first line of an error in Java only names the call.
-    sparks = [line for line in lines if not line.startswith("An error occurred while calling")]
-    return ours[-1] if ours else (sparks or [type(error).__name__])[0].removeprefix(": ")
+        raise CommandFailed(cause_of(error)) from error

@@ -86,7 +86,7 @@ class FaultDesk:
         runner.begin()
         if fault.ends_at_ms > now_ms:
             self._faults.add(fault)
-            self._services.faults = self._faults
+            self._switch(self._faults)
             runner.alarm = self
             if fault.kind is FaultKind.DELAY_VISIBILITY:
                 self._watch_visibility()
@@ -175,6 +175,14 @@ class FaultDesk:
         if fault.kind is FaultKind.DELAY_VISIBILITY:
             self._faults.end_delays()
 
+    def _switch(self, faults: Faults | None) -> None:
+        """Put faults between all links and their nodes, or take them away. This is the only place that does so."""
+        services = self._services
+        if services.faults is not faults:
+            services.faults = faults
+            for peer in services.peers:
+                peer.connect_links(faults)
+
     def _watch_visibility(self) -> None:
         self._services.namespace.visibility = self._faults.visibility
         self._services.runner.alarm = self
@@ -182,7 +190,7 @@ class FaultDesk:
     def _tidy(self) -> None:
         """Stop asking for faults after the last one, and for delays when all delayed messages have appeared."""
         if not len(self._faults):
-            self._services.faults = None
+            self._switch(None)
         if not self._faults.delays_visibility:
             self._services.namespace.visibility = None
             if not len(self._faults):

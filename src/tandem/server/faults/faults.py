@@ -64,12 +64,8 @@ class Faults:
 
     # --- what an operation meets ----------------------------------------------------------------------------
 
-    def check(self, right: Right, queue: Queue) -> None:
-        """Raise the error of the first fault that refuses this."""
-        self.check_path(right, queue.name)
-
     def check_path(self, right: Right, path: str) -> None:
-        """The same for a request that names an entity by its path, or with an empty one the namespace."""
+        """Raise the error of the first fault that refuses this at an entity, or with an empty path at the namespace."""
         now_ms = self._clock.now_ms()
         for fault in self._faults:
             if fault.kind in DEFAULT_ERRORS:

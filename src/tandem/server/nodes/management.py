@@ -61,11 +61,11 @@ from tandem.limits import (
 )
 from tandem.server.admission import Admission
 from tandem.server.faults.faults import Verdict
-from tandem.server.nodes.entity import Egress, checked_properties
 from tandem.server.nodes.link_meter import LinkMeter, outcome_of
 from tandem.server.nodes.request_gate import Room
 from tandem.server.nodes.responses import find_response_link
 from tandem.server.nodes.rules import read_rule, rule_description
+from tandem.server.nodes.settlement import checked_properties
 from tandem.wire_names import DEAD_LETTER_ERROR_DESCRIPTION, DEAD_LETTER_REASON, OPERATION_PREFIX, TRACKING_ID
 
 if TYPE_CHECKING:
@@ -503,8 +503,7 @@ def _sessions(link: ManagementLink) -> Sessions:
 def _held_session_id(link: ManagementLink, request: _Request) -> str:
     """Return the session that a request is about. A receiver of the same connection has to hold it."""
     session_id = request.text("session-id")
-    holder = _sessions(link).held(session_id).consumer.context
-    if not isinstance(holder, Egress) or holder.peer is not link.peer:
+    if _sessions(link).held(session_id).consumer.gate is not link.peer.gate:
         raise SessionLockLost(
             f"The session '{session_id:.80}' is held by another connection: its lock here has expired. Accept the "
             "session again.",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import datetime
+import decimal
 import json
 import math
 import tempfile
@@ -272,6 +273,29 @@ def test_delivery_annotations_are_read_from_the_journal_and_from_segments(is_sea
     with log_with([record_of([with_some, encode_message(data=b"b")])], is_sealed) as (log, _):
         found = [Message(event.encoded()).delivery_annotations for event in read_all(log)]
         assert found == [{"mine": 7}, None]
+
+
+BID_DECIMAL = Decimal128.from_decimal(decimal.Decimal("1.5"))
+SERVICE_DECIMAL = Decimal128(bytes.fromhex("0c3e000000000000000000000000000f"))
+
+
+def priced(number: Decimal128) -> bytes:
+    prices = {"x-price": number}
+    return encode_message(
+        delivery_annotations=prices, message_annotations=prices, application_properties=prices, value=BID_DECIMAL
+    )
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_decimals_have_the_layout_that_sdks_read_except_in_bodies(is_sealed: bool) -> None:
+    with log_with([record_of([priced(BID_DECIMAL), priced(SERVICE_DECIMAL)])], is_sealed) as (log, _):
+        for event in read_all(log):
+            message = Message(event.encoded())
+            assert (message.delivery_annotations or {})["x-price"] == SERVICE_DECIMAL
+            assert (message.message_annotations or {})["x-price"] == SERVICE_DECIMAL
+            assert message.application_properties == {"x-price": SERVICE_DECIMAL}
+            assert message.value == BID_DECIMAL
+        assert log.damages == []
 
 
 @given(names=st.lists(OWN_NAMES, max_size=4))

@@ -15,7 +15,8 @@ from operator import le
 from pathlib import Path
 from typing import Final
 
-from tandem.amqp.sections import NO_ENTRIES, Entries
+from tandem.amqp.message import with_service_decimals
+from tandem.amqp.sections import DECIMAL128, NO_ENTRIES, Entries
 from tandem.engine.hubs.event import Event
 from tandem.store.descriptors import with_descriptors
 from tandem.store.log.files import is_unreadable
@@ -206,6 +207,10 @@ def _event(
 ) -> Event | None:
     if body is None or own is None or head is None or delivery is None:
         return None
+    bare = head if footer is None else head + body + footer
+    if DECIMAL128 in head:
+        # Segments of earlier versions have decimals in the layout in which they were sent, which SDKs cannot read.
+        bare = with_service_decimals(bare)
     try:
         return Event(
             number,
@@ -213,7 +218,7 @@ def _event(
             None if key is None else key.decode(),
             None if publisher is None else publisher.decode(),
             Entries(own, own_count) if own_count else NO_ENTRIES,
-            head if footer is None else head + body + footer,
+            bare,
             Entries(delivery, delivery_count) if delivery_count else NO_ENTRIES,
         )
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""What every store does for the events of hubs: it has a log of them, and passes on to it."""
+"""The events of hubs as a part of a store: a log of them, and the hubs that a batch deletes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from tandem.engine.hubs.event import Event
 from tandem.engine.queries import EventsQuery, EventTimeQuery, Query
 from tandem.errors import ArrowUnavailable
 from tandem.store.base import Trimmed
-from tandem.store.damage import Damage
 
-__all__ = ["WithLog"]
+__all__ = ["StoredEvents"]
 
 
 class Log(Protocol):
@@ -22,9 +21,6 @@ class Log(Protocol):
 
     @property
     def has_more_to_seal(self) -> bool: ...
-
-    @property
-    def damages(self) -> list[Damage]: ...
 
     def drop_hub(self, hub_number: int) -> None: ...
 
@@ -43,45 +39,40 @@ class Log(Protocol):
     def size_bytes(self, hub_number: int, partition_id: int) -> int: ...
 
 
-class WithLog:
-    """A store with a log beside it."""
+class StoredEvents:
+    """What `Events` promises, kept in a log."""
 
     def __init__(self, log: Log) -> None:
-        self._events = log
+        self._log = log
         # Deleted in the batch that is being written.
-        self._dropped_hubs: set[int] = set()
-
-    @property
-    def event_damages(self) -> list[Damage]:
-        """What is damaged or missing in the log of events."""
-        return self._events.damages
+        self.dropped_hubs: set[int] = set()
 
     @property
     def has_uncommitted(self) -> bool:
-        return self._events.has_uncommitted
+        return self._log.has_uncommitted
 
     @property
     def has_more_to_seal(self) -> bool:
-        return self._events.has_more_to_seal
+        return self._log.has_more_to_seal
 
     def committed(self) -> None:
-        self._events.committed()
+        self._log.committed()
         # Not before the record of the hub is gone: a hub that a crash brings back must have its events.
-        for number in self._dropped_hubs:
-            self._events.drop_hub(number)
-        self._dropped_hubs.clear()
+        for number in self.dropped_hubs:
+            self._log.drop_hub(number)
+        self.dropped_hubs.clear()
 
     def maintain(self, now_ms: int, retention: Mapping[int, tuple[int | None, int | None]]) -> list[Trimmed]:
         return [
-            Trimmed(number, partition_id, begin, self._events.size_bytes(number, partition_id))
-            for number, partition_id, begin in self._events.maintain(now_ms, retention)
+            Trimmed(number, partition_id, begin, self._log.size_bytes(number, partition_id))
+            for number, partition_id, begin in self._log.maintain(now_ms, retention)
         ]
 
-    def read_events(self, query: Query) -> bool:
+    def read(self, query: Query) -> bool:
         """Answer a query about events. False if it is about something else."""
         if isinstance(query, EventsQuery):
             try:
-                events = self._events.read(
+                events = self._log.read(
                     query.hub_number, query.partition_id, query.from_sequence_number, query.limit, query.limit_bytes
                 )
             except ArrowUnavailable as error:
@@ -90,7 +81,7 @@ class WithLog:
                 query.answer(events)
         elif isinstance(query, EventTimeQuery):
             try:
-                number = self._events.find_time(query.hub_number, query.partition_id, query.at_ms)
+                number = self._log.find_time(query.hub_number, query.partition_id, query.at_ms)
             except ArrowUnavailable as error:
                 query.refuse(error)
             else:
