@@ -359,7 +359,7 @@ MUTANTS: Final = (
     Mutant(
         "event says another number",
         Event,
-        "_own_annotations",
+        "_annotations",
         "_LONG.pack(self.sequence_number)",
         "_LONG.pack(self.sequence_number + 1)",
     ),

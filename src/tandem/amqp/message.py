@@ -48,6 +48,7 @@ __all__ = [
     "application_properties_section",
     "encode_message",
     "has_message_id",
+    "id_text",
     "splice",
     "text_of",
     "with_application_properties",
@@ -540,6 +541,19 @@ def text_of(value: object) -> str | None:
         except UnicodeDecodeError:
             return None
     return None
+
+
+def id_text(message_id: MessageId) -> str:
+    """Return a message id or correlation id as text: ids are texts to the service, whatever type the sender wrote.
+
+    A binary that holds text is that text: the official Python SDK sends a received message on with its ids as binary.
+    """
+    text = text_of(message_id)
+    if text is not None:
+        return text
+    if isinstance(message_id, bytes):
+        return message_id.hex()
+    return str(message_id) if isinstance(message_id, uuid.UUID) else str(int(message_id))
 
 
 def _merged_annotations(sections: Sections, code: int, fresh: Mapping[str, object] | None) -> bytes:

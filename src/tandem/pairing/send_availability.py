@@ -76,7 +76,7 @@ class SendAvailabilityPairedNamespace:
         self._waiting = primary.settings.waiting
         self._rotation = BacklogRotation(options.backlog_queue_count, options.choose)
         self._reporter = EventReporter(
-            primary.address, self._secondary, options.listener, self._secondary.settings.waiting.utc_now_s
+            primary.address, owner.name, self._secondary, options.listener, self._secondary.settings.waiting.utc_now_s
         )
         self._owner = owner
         paths = [backlog_queue_path(owner.name, index) for index in range(options.backlog_queue_count)]

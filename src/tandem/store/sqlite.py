@@ -47,7 +47,7 @@ from tandem.store.events import StoredEvents
 from tandem.store.garbage import Garbage
 from tandem.store.log.event_log import EventLog
 from tandem.store.log.files import DiskFiles, Files
-from tandem.store.log.journal import JournalFull
+from tandem.store.log.journal.journal import JournalFull
 from tandem.store.log.log_limits import LogLimits
 from tandem.store.opening import DATABASE_NAME, open_database, suspect
 from tandem.store.reader import Reader

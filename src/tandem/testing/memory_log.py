@@ -12,7 +12,7 @@ from tandem.store.damage import Damage
 from tandem.store.log.log_limits import LogLimits
 from tandem.store.log.recovery import LogRecovery, PartitionRecord, ProducerRecord
 from tandem.store.log.snapshot import RangeSnapshot, events_within
-from tandem.store.log.upkeep import Retention
+from tandem.store.log.upkeep.upkeep import Retention
 
 __all__ = ["MemoryLog"]
 
@@ -218,7 +218,7 @@ class MemoryLog:
         records = partition.records[partition.from_number(first) :]
 
         def messages(first: int, end: int) -> Iterator[bytes]:
-            from tandem.store.log.columns import batches_of
+            from tandem.store.log.segments.event_batches import batches_of
 
             found = (events_within(record, first, end) for record in records)
             for batch in batches_of(found, partition_id, self._limits):

@@ -5,10 +5,9 @@ from __future__ import annotations
 import base64
 import codecs
 import json
-import uuid
 from typing import Final, Literal, NamedTuple
 
-from tandem.amqp.message import BodyKind, Message, MessageId, Properties
+from tandem.amqp.message import BodyKind, Message, MessageId, Properties, id_text
 from tandem.amqp.types import Described
 from tandem.engine.browsing import Browsed, MessageState
 from tandem.engine.hubs.event import Event, offset_of
@@ -179,11 +178,7 @@ def _json_value(value: object) -> object:
 
 
 def _id(value: MessageId | None) -> str | None:
-    if value is None or isinstance(value, str):
-        return _text(value)
-    if isinstance(value, bytes):
-        return value.hex()
-    return str(value) if isinstance(value, uuid.UUID) else str(int(value))
+    return None if value is None else id_text(value)
 
 
 def _text(value: str | None) -> str | None:

@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime, parsedate_to_datetime
 from typing import Final
 
-from tandem.amqp.message import Header, Message, Properties, encode_message
+from tandem.amqp.message import Header, Message, Properties, encode_message, id_text
 from tandem.amqp.types import Array, Described, Timestamp
 from tandem.engine.message import BrokeredMessage
 from tandem.errors import ArgumentError, DecodeError, EncodeError
@@ -318,7 +318,7 @@ def _broker_properties(
     room = _MAX_HEADER_CHARACTERS - len(json.dumps(broker))
     for name, value in texts.items():
         if value is not None:
-            text = value.hex() if isinstance(value, bytes) else str(value)
+            text = id_text(value)
             room -= len(json.dumps({name: text}))
             if room > 0:
                 broker[name] = text

@@ -77,7 +77,7 @@ class SyphonRunner:
             raise
         self._secondary = secondary
         listener = None if options is None else options.listener
-        self._reporter = await SdkReporter.create(primary.address, self._strings[1], listener)
+        self._reporter = await SdkReporter.create(primary.address, found.owner.name, self._strings[1], listener)
         # It makes connections of its own after the pattern of these, which stay unconnected.
         self._syphon = Syphon(primary, secondary, found.paths, self._reporter.tell_now)
         self._syphon.start()
