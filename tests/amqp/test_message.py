@@ -17,15 +17,9 @@ from hypothesis import strategies as st
 
 from tandem.amqp.decode import decode
 from tandem.amqp.encode import encode, encode_described_list
-from tandem.amqp.message import (
-    NO_VALUE,
-    BodyKind,
-    Header,
-    Message,
-    Properties,
-    _short_list,
+from tandem.amqp.message import NO_VALUE, BodyKind, Header, Message, Properties, _short_list, encode_message
+from tandem.amqp.rewriting import (
     application_properties_section,
-    encode_message,
     has_message_id,
     splice,
     with_application_properties,
