@@ -95,7 +95,7 @@ def test_absent_fields_of_a_header_are_not_set(encoded: str) -> None:
 
 
 def test_a_header_shows_what_is_set() -> None:
-    assert repr(Header(ttl_ms=5)) == "Header(ttl=UInt(5), delivery-count=UInt(0))"
+    assert repr(Header(ttl_ms=5)) == "Header(ttl=UInt(5), delivery_count=UInt(0))"
     assert Header(ttl_ms=5) != Header(ttl_ms=6)
     assert Header() != "Header"
 

@@ -114,11 +114,11 @@ class Header:
         fields = _fields(payload, offset, end, "header", _HEADER_FIELDS)
         values = fields.values
         return Header(
-            None if values[0] is None else fields.boolean(0, "durable", False),
-            None if values[1] is None else fields.ubyte(1, "priority"),
-            None if values[2] is None else fields.uint(2, "ttl"),
-            None if values[3] is None else fields.boolean(3, "first-acquirer", False),
-            0 if values[4] is None else fields.required_uint(4, "delivery-count"),
+            None if values[0] is None else fields.boolean(0, False),
+            None if values[1] is None else fields.ubyte(1),
+            None if values[2] is None else fields.uint(2),
+            None if values[3] is None else fields.boolean(3, False),
+            0 if values[4] is None else fields.required_uint(4),
         )
 
     def encode(self) -> bytes:
@@ -198,19 +198,19 @@ class Properties:
         values = fields.values
         # Most fields are null in most messages: those cost no call.
         return Properties(
-            None if values[0] is None else _message_id(fields, 0, "message-id"),
-            None if values[1] is None else fields.binary(1, "user-id"),
-            None if values[2] is None else fields.string(2, "to"),
-            None if values[3] is None else fields.string(3, "subject"),
-            None if values[4] is None else fields.string(4, "reply-to"),
-            None if values[5] is None else _message_id(fields, 5, "correlation-id"),
-            None if values[6] is None else _symbol_or_string(fields, 6, "content-type"),
-            None if values[7] is None else _symbol_or_string(fields, 7, "content-encoding"),
-            None if values[8] is None else _timestamp(fields, 8, "absolute-expiry-time"),
-            None if values[9] is None else _timestamp(fields, 9, "creation-time"),
-            None if values[10] is None else fields.string(10, "group-id"),
-            None if values[11] is None else fields.uint(11, "group-sequence"),
-            None if values[12] is None else fields.string(12, "reply-to-group-id"),
+            None if values[0] is None else _message_id(fields, 0),
+            None if values[1] is None else fields.binary(1),
+            None if values[2] is None else fields.string(2),
+            None if values[3] is None else fields.string(3),
+            None if values[4] is None else fields.string(4),
+            None if values[5] is None else _message_id(fields, 5),
+            None if values[6] is None else _symbol_or_string(fields, 6),
+            None if values[7] is None else _symbol_or_string(fields, 7),
+            None if values[8] is None else _timestamp(fields, 8),
+            None if values[9] is None else _timestamp(fields, 9),
+            None if values[10] is None else fields.string(10),
+            None if values[11] is None else fields.uint(11),
+            None if values[12] is None else fields.string(12),
         )
 
     def encode(self) -> bytes:
@@ -470,7 +470,7 @@ def _fields(payload: bytes, offset: int, end: int, name: str, names: tuple[str, 
         decoded, _ = decode(payload, offset, end)
         assert isinstance(decoded, list)
         values = decoded
-    fields = Fields(name, values, len(names))
+    fields = Fields(name, names, values)
     for _ in range(len(names) - len(values)):
         values.append(None)
     return fields
@@ -507,26 +507,26 @@ def _short_list(payload: bytes, offset: int, end: int) -> list[object] | None:
     return values if at == end else None
 
 
-def _message_id(fields: Fields, index: int, field: str) -> MessageId:
+def _message_id(fields: Fields, index: int) -> MessageId:
     value = fields.values[index]
     if isinstance(value, (str, bytes, ULong, uuid.UUID)) and not isinstance(value, Symbol):
         return value
-    raise fields.wrong(field, "a string, ulong, uuid or binary", value)
+    raise fields.wrong(index, "a string, ulong, uuid or binary")
 
 
-def _symbol_or_string(fields: Fields, index: int, field: str) -> str:
+def _symbol_or_string(fields: Fields, index: int) -> str:
     """The specification says symbol; some SDKs write a string."""
     value = fields.values[index]
     if isinstance(value, str):
         return value
-    raise fields.wrong(field, "a symbol", value)
+    raise fields.wrong(index, "a symbol")
 
 
-def _timestamp(fields: Fields, index: int, field: str) -> int:
+def _timestamp(fields: Fields, index: int) -> int:
     value = fields.values[index]
     if isinstance(value, Timestamp):
         return value
-    raise fields.wrong(field, "a timestamp", value)
+    raise fields.wrong(index, "a timestamp")
 
 
 def _message_id_value(message_id: MessageId | None) -> object:
