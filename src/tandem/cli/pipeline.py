@@ -6,7 +6,6 @@ import contextlib
 import enum
 import time
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -242,7 +241,7 @@ def report(
         Path | None, typer.Option("--out", metavar="DIR", help="Folder of the results.", show_default=str(_DEFAULT_OUT))
     ] = None,
     html: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a self-contained HTML page.")] = None,
-    title: Annotated[str, typer.Option(help="Title of the page.")] = "Tandem: what the bus did",
+    title: Annotated[str, typer.Option(help="Title of the page.")] = "What the bus did",
     source: Annotated[
         Path | None,
         typer.Option(
@@ -270,10 +269,10 @@ def report(
         _run_everything(source, place, tariff, master)
     show_results(place, "", as_json)
     if target is not None:
-        from tandem.spark.report.page import page
+        from tandem.spark.report.page import render
         from tandem.spark.report.results import read_results
 
-        target.write_text(page(read_results(place), title, datetime.now(UTC)), encoding="utf-8")
+        target.write_text(render(read_results(place), title=title), encoding="utf-8")
         typer.echo(f"wrote {target}", err=True)
 
 

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from tandem.errors import ConfigurationError
 
-__all__ = ["Results", "read_results"]
+__all__ = ["Results", "Row", "read_results"]
 
 Row = dict[str, Any]
 
