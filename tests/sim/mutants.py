@@ -28,6 +28,7 @@ from tandem.engine.sessions import Sessions
 from tandem.engine.stream_counts import EntitySize, StreamCounts
 from tandem.engine.subqueue import SubQueue
 from tandem.engine.subscription import Subscription
+from tandem.engine.timetable import Timetable
 from tandem.engine.topic import Topic
 from tandem.engine.transactions import Transaction, Transactions
 from tandem.server.runner import Runner
@@ -97,10 +98,10 @@ MUTANTS: Final = (
     Mutant("received, not deleted", Outlet, "_hand_out", "self.subqueue.remove(message)", "pass"),
     Mutant("drain unanswered", Outlet, "_drain", "self._drained(consumer)", "pass"),
     # --- time
-    Mutant("scheduled too early", SubQueue, "_activate", "self.namespace.now_ms,", "self.namespace.now_ms + 1_000,"),
+    Mutant("scheduled too early", Timetable, "_activate", "namespace.now_ms,", "namespace.now_ms + 1_000,"),
     Mutant("schedule lost at restart", SubQueue, "restore", "if active or scheduled:", "if False:"),
     Mutant("deferred forgotten at restart", StreamCounts, "restore", "self.deferred = deferred", "pass"),
-    Mutant("expired unseen", SubQueue, "_expired", "self.expire(message)", "pass"),
+    Mutant("expired unseen", Timetable, "_expired", "subqueue.expire(message)", "pass"),
     Mutant("time to live of the queue ignored", Queue, "_limit_time_to_live", "default_ms < limit_ms", "False"),
     # --- sending
     Mutant("number given twice", Queue, "take_number", "change.next_sequence_number = number + 1", "pass"),

@@ -5,16 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from tandem.amqp.batch import BATCH_FORMAT, split_batch
-from tandem.amqp.message import (
-    Message,
-    MessageId,
-    Properties,
-    has_message_id,
-    id_text,
-    text_of,
-    with_message_id,
-    with_service_decimals,
-)
+from tandem.amqp.message import Message, MessageId, Properties, id_text, text_of
+from tandem.amqp.rewriting import has_message_id, with_message_id, with_service_decimals
 from tandem.amqp.sections import APPLICATION_PROPERTIES, DECIMAL128, HEADER, MESSAGE_ANNOTATIONS, Entries
 from tandem.amqp.stored import prepare_with_ttl
 from tandem.amqp.types import Int, Timestamp

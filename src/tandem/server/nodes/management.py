@@ -27,7 +27,8 @@ from tandem.amqp import (
     TransactionalState,
 )
 from tandem.amqp.encode import encode
-from tandem.amqp.message import MessageId, Properties, encode_message, without_body
+from tandem.amqp.message import MessageId, Properties, encode_message
+from tandem.amqp.rewriting import without_body
 from tandem.amqp.types import LONG_TYPE, STRING_TYPE, TIMESTAMP_TYPE, Array, Int, Symbol, Timestamp
 from tandem.auth import Right
 from tandem.engine.lock_table import Lock
