@@ -20,14 +20,14 @@ from urllib.parse import unquote, urlsplit
 
 from tandem.errors import ConfigurationError
 
-__all__ = ["Location", "LocationError", "Place"]
+__all__ = ["Location", "LocationError", "LocationLike"]
 
 # Two letters at least: `C:\data` is a path.
 _SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 
 
 # What functions take for a location.
-Place: TypeAlias = "str | Path | Location"
+LocationLike: TypeAlias = "str | Path | Location"
 
 
 class LocationError(ConfigurationError):
@@ -51,7 +51,7 @@ class Location:
 
     __slots__ = ("_text",)
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: LocationLike) -> None:
         self._text = str(place)
         if not self._text.strip():
             raise LocationError("a location is empty: give a path or a URI")

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 
 import pytest
 
-from tandem.client.atom import description_element, read_description
+from tandem.client.entities.atom import description_element, read_description
 from tandem.config import apply_entities, plan_entities, read_configuration
 from tandem.engine.description import QueueDescription
 from tandem.engine.namespace import Namespace

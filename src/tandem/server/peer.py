@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 from tandem.addresses import Address, parse_address, split_hub_path
 from tandem.amqp import (
@@ -48,7 +48,7 @@ from tandem.errors import (
     Scope,
     UnauthorizedAccess,
 )
-from tandem.limits import STRANGER_BURST_WORK, STRANGER_WORK_PER_SECOND
+from tandem.limits import AUTHENTICATION_TIMEOUT_S, STRANGER_BURST_WORK, STRANGER_WORK_PER_SECOND
 from tandem.server.cross_entity import CrossEntitySessions
 from tandem.server.faults.faults import Encounter, Faults
 from tandem.server.faults.links import FaultyEgress, FaultyLink, connect
@@ -63,27 +63,22 @@ from tandem.server.nodes.link_meter import LinkMeter
 from tandem.server.nodes.management import ManagementLink
 from tandem.server.nodes.request_gate import RequestGate
 from tandem.server.nodes.responses import ResponseLink
-from tandem.server.services import AUTHENTICATION_TIMEOUT_S, Services
+from tandem.server.services import Services
 from tandem.server.tracking import Tracker
 
 if TYPE_CHECKING:
     from tandem.server.directory import Directory
+from tandem.limits import (
+    MAX_CLIENT_NAME_CHARACTERS,
+    MAX_LINKS_BEFORE_AUTHENTICATION,
+    MAX_LINKS_PER_CONNECTION,
+    MAX_SESSIONS_BEFORE_AUTHENTICATION,
+)
 from tandem.wire_names import CBS_NODE, SYPHON_USER_AGENT
 
 __all__ = ["Peer"]
 
 logger = logging.getLogger(__name__)
-
-# Links and sessions of a connection that has not proved anything yet: the two of `$cbs` and the two of `$management`,
-# tried a few times.
-MAX_LINKS_BEFORE_AUTHENTICATION: Final = 8
-MAX_SESSIONS_BEFORE_AUTHENTICATION: Final = 8
-
-# Links. Of one connection, whatever its sessions. The SDKs have a handful for each entity.
-MAX_LINKS_PER_CONNECTION: Final = 5_000
-
-# Characters. Of a client's name in the stream of operations.
-MAX_CLIENT_NAME_CHARACTERS: Final = 64
 
 Node = (
     Ingress

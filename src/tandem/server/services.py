@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tandem.auth import JwtValidator, KeyRing
 from tandem.clock import Clock
@@ -20,11 +20,7 @@ from tandem.server.tracking import Tracker
 if TYPE_CHECKING:
     from tandem.server.peer import Peer
 
-__all__ = ["AUTHENTICATION_TIMEOUT_S", "Services"]
-
-
-# Seconds. How long a connection may stay without proving anything. Service: 20.
-AUTHENTICATION_TIMEOUT_S: Final = 20.0
+__all__ = ["Services"]
 
 
 class Services:

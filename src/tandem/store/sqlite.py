@@ -26,7 +26,8 @@ from tandem.engine.message import Admission
 from tandem.engine.queries import Query
 from tandem.engine.queue import STREAMS_PER_QUEUE
 from tandem.errors import StoreDamaged, StoreError, StoreFailed
-from tandem.store.ballast import BALLAST_BYTES, Ballast
+from tandem.limits import BALLAST_BYTES
+from tandem.store.ballast import Ballast
 from tandem.store.base import (
     LAST_DROPPED_HUB,
     RESERVED_EVENTS,

@@ -319,7 +319,8 @@ def show_status(
 
 async def _status(secondary: str, owner: BacklogOwner) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     from tandem.client import NamespaceManager
-    from tandem.pairing.backlog import MAX_BACKLOG_QUEUES, list_backlog_queues
+    from tandem.limits import MAX_BACKLOG_QUEUES
+    from tandem.pairing.backlog import list_backlog_queues
 
     manager = NamespaceManager.from_connection_string(secondary, client_settings())
     found = await list_backlog_queues(manager)

@@ -16,6 +16,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from tandem.client import sync
+from tandem.client.entities.namespace_manager import NamespaceManager
 from tandem.client.errors import (
     CertificateNotTrustedError,
     HostNotFoundError,
@@ -23,7 +24,6 @@ from tandem.client.errors import (
     OperationTimeoutError,
 )
 from tandem.client.messaging.messaging_factory import MessagingFactory
-from tandem.client.namespace_manager import NamespaceManager
 from tandem.client.settings import MessagingFactorySettings
 from tandem.client.wire.token_provider import token_provider_of
 from tandem.connection_string import ConnectionString, ServiceAddress

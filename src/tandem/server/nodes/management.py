@@ -51,6 +51,7 @@ from tandem.errors import (
 )
 from tandem.limits import (
     DECODED_BYTES_PER_BYTE,
+    MAX_ITEMS_PER_REQUEST,
     MAX_MANAGEMENT_REQUEST_BYTES,
     MAX_PEEK_BYTES,
     MAX_PERFORMATIVE_BYTES,
@@ -78,9 +79,6 @@ _CREDIT: Final = 100
 
 # "List the sessions with messages or state", as the SDKs ask for it: the first moment of the year 10000.
 _ALL_SESSIONS_MS: Final = 253_402_300_800_000
-
-# Messages. What one request may name: tokens, sequence numbers or messages to schedule.
-_MAX_ITEMS: Final = 4_096
 
 Body = dict[str, object]
 # What a request is answered with: a status and a body, or what has gone wrong.
@@ -198,8 +196,8 @@ class _Request:
         items = value.items if isinstance(value, Array) else value
         if not isinstance(items, list) or not items:
             raise ArgumentError(f"{field} must be an array that is not empty, got {value!r:.80}")
-        if len(items) > _MAX_ITEMS:
-            raise ArgumentError(f"{field} has {len(items)} items; at most {_MAX_ITEMS} are allowed")
+        if len(items) > MAX_ITEMS_PER_REQUEST:
+            raise ArgumentError(f"{field} has {len(items)} items; at most {MAX_ITEMS_PER_REQUEST} are allowed")
         return items
 
     def numbers(self, field: str) -> list[int]:

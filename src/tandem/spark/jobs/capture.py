@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming.query import StreamingQuery
 
-from tandem.location import Location, Place
+from tandem.location import Location, LocationLike
 from tandem.spark.capture_files import PARTITIONED_BY, AvroCaptureSink, DeltaCaptureSink
 from tandem.spark.options import FORMAT
 from tandem.spark.schemas import CAPTURED
@@ -45,7 +45,7 @@ def capture(
     spark: SparkSession,
     source: Mapping[str, str],
     hub: str,
-    out: Place,
+    out: LocationLike,
     *,
     file_format: CaptureFormat = "parquet",
     namespace: str = "tandem",
@@ -78,7 +78,7 @@ def capture(
     )
 
 
-def read_captured(spark: SparkSession, out: Place) -> DataFrame:
+def read_captured(spark: SparkSession, out: LocationLike) -> DataFrame:
     """What was captured as Parquet. By its log, so that half of a batch is never seen."""
     if not (Location(out) / "_spark_metadata").exists():
         return spark.createDataFrame([], CAPTURED)

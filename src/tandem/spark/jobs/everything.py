@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pyspark.sql import SparkSession
 
 from tandem.cost.tariff import Tariff
-from tandem.location import Place
+from tandem.location import LocationLike
 from tandem.spark.jobs.availability import outage_results
 from tandem.spark.jobs.latency import latency_results
 from tandem.spark.jobs.metering import cost_results
@@ -19,7 +19,7 @@ __all__ = ["everything"]
 def everything(
     spark: SparkSession,
     namespaces: Namespaces,
-    out: Place,
+    out: LocationLike,
     tariff: Tariff,
     *,
     cost_window: str = "1 day",

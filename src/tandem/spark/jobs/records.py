@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from tandem.location import Location, Place
+from tandem.location import Location, LocationLike
 from tandem.spark.connection import parse
 from tandem.spark.jobs.capture import capture, read_captured
 from tandem.spark.options import FORMAT
@@ -29,7 +29,7 @@ _PARALLEL_WRITES: Final = 3
 Namespaces = Sequence[str] | Mapping[str, str]
 
 
-def refresh(spark: SparkSession, namespaces: Namespaces, out: Place) -> DataFrame:
+def refresh(spark: SparkSession, namespaces: Namespaces, out: LocationLike) -> DataFrame:
     """Capture new records, and return every captured one: the columns of a hub, and the namespace as `source`."""
     every: list[DataFrame] = []
     for name, connection_string in _named(namespaces).items():
@@ -62,7 +62,7 @@ class Result(NamedTuple):
     first: tuple[str, ...] = ()
 
 
-def write(results: Sequence[Result], out: Place, written: Callable[[str], object] = lambda _: None) -> None:
+def write(results: Sequence[Result], out: LocationLike, written: Callable[[str], object] = lambda _: None) -> None:
     """Replace earlier results: each is computed from all records, however late they came.
 
     Calls `written` with the name of each result. Results are written at the same time: most of the time of a small

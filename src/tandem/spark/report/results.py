@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tandem.errors import ConfigurationError
-from tandem.location import Location, Place
+from tandem.location import Location, LocationLike
 
-__all__ = ["Results", "read_results"]
+__all__ = ["Results", "Row", "read_results"]
 
 Row = dict[str, Any]
 
@@ -32,7 +32,7 @@ class Results:
     latencies: list[Row] = field(default_factory=list)
 
 
-def read_results(out: Place) -> Results:
+def read_results(out: LocationLike) -> Results:
     folder = Location(out)
     found = {name: _rows(folder / name) for name in _NAMES if (folder / name / "_SUCCESS").exists()}
     if not found:
