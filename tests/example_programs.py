@@ -1,0 +1,21 @@
+"""Programs of `examples/`, loaded as modules: a test runs their parts with what it has."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+__all__ = ["EXAMPLES", "load_example"]
+
+EXAMPLES: Final = Path(__file__).resolve().parents[1] / "examples"
+
+
+def load_example(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
