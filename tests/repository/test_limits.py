@@ -16,6 +16,7 @@ ELSEWHERE: Final = {
     "MAX_DATETIME_TICKS": "the last moment of .NET's DateTime",
     "MAX_EXPLAINED_RULES": "is MAX_RULES_PER_SUBSCRIPTION",
     "MAX_INT64": "a type",
+    "MAX_POINTS": "what can be seen of a line in a picture",
     "MAX_PORT": "of TCP",
     "MAX_SALVAGES": "a step of the broker's own ladder",
     "MAX_STATE_BYTES": "how a transfer is laid out",

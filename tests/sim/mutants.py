@@ -14,8 +14,8 @@ from typing import Final, NamedTuple, cast
 from tandem.engine.effects import StreamChange
 from tandem.engine.head import Head
 from tandem.engine.hubs.event import Event
+from tandem.engine.hubs.event_hubs import EventHubs
 from tandem.engine.hubs.hub import EventHub
-from tandem.engine.hubs.hubs import EventHubs
 from tandem.engine.hubs.ownership import Ownership
 from tandem.engine.hubs.partition import Partition
 from tandem.engine.hubs.producers import Producers

@@ -18,8 +18,8 @@ from tandem.client.messaging.messaging_factory import MessagingFactory
 from tandem.client.wire.waiting import Waiting
 from tandem.errors import ConfigurationError, TandemError
 from tandem.pairing.backlog import backlog_queue_path, list_backlog_queues
+from tandem.pairing.first_contact import identify_primary
 from tandem.pairing.ownership import BacklogOwner, BacklogQueue, message_counts
-from tandem.pairing.reaching import identify_primary
 
 __all__ = ["LOOK_INTERVAL_S", "BacklogFinder", "FoundBacklog", "NoBacklogQueuesError", "keep_watching"]
 

@@ -51,7 +51,7 @@ from tandem.errors import (
 )
 from tandem.limits import AUTHENTICATION_TIMEOUT_S, STRANGER_BURST_WORK, STRANGER_WORK_PER_SECOND
 from tandem.server.cross_entity import CrossEntitySessions
-from tandem.server.faults.faults import Encounter, Faults
+from tandem.server.faults.active_faults import Encounter, Faults
 from tandem.server.faults.links import FaultyEgress, FaultyLink, connect
 from tandem.server.nodes.acknowledging import SEND, Acknowledging
 from tandem.server.nodes.cbs import CbsLink

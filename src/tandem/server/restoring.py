@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tandem.engine.descriptions import description_of
 from tandem.engine.hubs.description import EventHubDescription
 from tandem.engine.namespace import Namespace
 from tandem.engine.queue import STREAMS_PER_QUEUE
 from tandem.engine.rule import Rule
+from tandem.engine.stored_description import description_of
 from tandem.engine.subscription import Subscription
 from tandem.errors import StoreCorrupt, TandemError
 from tandem.store.base import Entities, Recovered, Store

@@ -11,8 +11,8 @@ from tandem.clock import Clock
 from tandem.engine.namespace import Namespace
 from tandem.server.admission import Admission
 from tandem.server.entity_loads import EntityLoads
+from tandem.server.faults.active_faults import Faults
 from tandem.server.faults.desk import FaultDesk
-from tandem.server.faults.faults import Faults
 from tandem.server.runner import Runner, Supervisor
 from tandem.server.throttle import Throttle
 from tandem.server.tracking import Tracker

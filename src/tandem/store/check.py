@@ -20,11 +20,11 @@ import apsw
 import msgspec
 
 from tandem.amqp.sections import locate
-from tandem.engine.descriptions import description_of
 from tandem.engine.hubs.description import EventHubDescription
 from tandem.engine.message import ACTIVE, DEFERRED, SCHEDULED, SEQUENCE_BITS, SEQUENCE_MASK
 from tandem.engine.queue import STREAMS_PER_QUEUE
 from tandem.engine.rule import Rule
+from tandem.engine.stored_description import description_of
 from tandem.errors import DecodeError, StoreDamaged, StoreError, TandemError
 from tandem.limits import MAX_FINDINGS
 from tandem.store.base import LAST_DROPPED_HUB, RESERVED_EVENTS, StreamRecord

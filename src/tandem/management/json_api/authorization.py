@@ -15,11 +15,11 @@ from msgspec import Meta, Struct
 
 from tandem.auth import AuthorizationRule, Right
 from tandem.auth.keys import KEY_BYTES, make_key, right_names
-from tandem.engine.descriptions import description_of
 from tandem.engine.hubs.description import EventHubDescription
 from tandem.engine.hubs.hub import EventHub
 from tandem.engine.namespace import Namespace
 from tandem.engine.queue import Queue
+from tandem.engine.stored_description import description_of
 from tandem.engine.subscription import Subscription
 from tandem.errors import (
     ArgumentError,

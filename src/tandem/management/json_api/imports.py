@@ -13,8 +13,8 @@ from aiohttp import web
 from tandem.addresses import subscription_path
 from tandem.auth import Right
 from tandem.desired_state import Outcome, Planner, Step, Wanted, finish, make
-from tandem.engine.descriptions import description_of
 from tandem.engine.namespace import Namespace
+from tandem.engine.stored_description import description_of
 from tandem.entity_settings import durations_as_ms
 from tandem.errors import ArgumentError, ProtocolError
 from tandem.limits import MAX_IMPORT_BYTES

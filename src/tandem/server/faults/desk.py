@@ -16,8 +16,8 @@ from tandem.engine.queue import Queue
 from tandem.errors import ArgumentError, DetachForced, NotAllowed, NotFound, QuotaExceeded, Scope
 from tandem.fault_kinds import FaultKind
 from tandem.limits import MAX_FAULT_DELAY_MS, MAX_FAULTS
+from tandem.server.faults.active_faults import Faults
 from tandem.server.faults.fault import Fault, FaultSettings
-from tandem.server.faults.faults import Faults
 from tandem.server.faults.restarting import entities_of, restart, send_receivers_away
 from tandem.server.faults.stalls import Stalls
 

@@ -11,7 +11,7 @@ from tandem.amqp.message import Properties, encode_message
 from tandem.amqp.types import Int, Symbol
 from tandem.errors import ArgumentError, DecodeError, InvalidToken, NotFound, OperationNotImplemented, ProtocolError
 from tandem.limits import MAX_CBS_REQUEST_BYTES
-from tandem.server.faults.faults import Faults
+from tandem.server.faults.active_faults import Faults
 from tandem.server.nodes.coordinator import refuses_transaction
 from tandem.server.nodes.request_links import accept_requests, top_up
 from tandem.server.nodes.responses import find_response_link

@@ -61,7 +61,7 @@ from tandem.limits import (
     REQUEST_WORK,
 )
 from tandem.server.admission import Admission
-from tandem.server.faults.faults import Verdict
+from tandem.server.faults.active_faults import Verdict
 from tandem.server.nodes.link_meter import LinkMeter, outcome_of
 from tandem.server.nodes.request_gate import Room
 from tandem.server.nodes.responses import find_response_link
