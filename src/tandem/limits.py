@@ -160,6 +160,10 @@ STRANGER_BURST_REQUESTS: Final = 100
 # seconds.
 STRANGER_REQUESTS_PER_SECOND: Final = 20
 
+# Bytes. What a WebSocket may send before such a connection inside has got a whole message of it. Messages are kept
+# until they are whole; one with the largest frame above has 64 KiB, and some wait while the connection is slowed down.
+MAX_STRANGER_MESSAGE_BYTES: Final = 262_144
+
 # Bytes. What 1,000 such connections together make the broker hold at most: for each one read of 256 KiB, one frame, the
 # incomplete requests of its links (32 KiB each) and 8 attaches. `python -m tests.load.stranger_memory` measures it.
 MAX_BYTES_OF_1000_STRANGERS: Final = 1_000_000_000
@@ -256,6 +260,11 @@ MAX_SASL_RESPONSE_BYTES: Final = 4_096
 # Messages. A batch (message-format 0x80013700) of more messages than this is refused before it is split: 1 MiB of
 # the smallest messages the SDKs write (about 20 bytes with their framing) stays below it.
 MAX_MESSAGES_PER_BATCH: Final = 65_536
+
+# Messages. What a queue or a topic takes in one batch. A batch is decided and written in one step, in which nobody else
+# is served: some 30 ms for so many. Event hubs do not take their batches apart and allow more. Service: 4,500
+# (Standard), about 15,900 (Premium); the SDK for .NET makes no larger ones.
+MAX_MESSAGES_PER_SENT_BATCH: Final = 4_500
 
 # --- Queues -----------------------------------------------------------------------------------------------------
 
@@ -485,10 +494,11 @@ MAX_PATTERN_CHARACTERS: Final = 1_024
 # It is as much as a message may have in all its properties. Service: 65,536 bytes for the whole header.
 MAX_COMPUTED_CHARACTERS: Final = 65_536
 
-# Units of work. About a nanosecond each: what the rules of topics may take in one turn of the event loop: a filter
-# costs 500, and a LIKE one for each character that it looks through, or 50 with `_` behind a `%`. Copies of a message
-# that needs more are made in later turns; the message waits in its topic, on disk, and whatever is sent there waits
-# behind it. 2,000 filters cost one message a million, so a batch of 20 is copied at once. Service: not published.
+# Units of work, of about a nanosecond. What the rules of topics may take in one turn of the event loop: a filter costs
+# 500, and a LIKE one for each character that it looks through, or 50 with `_` behind a `%`; an action costs 5,000, and
+# what it computes and writes; a copy costs 10,000. Copies of a message that needs more are made in later turns; the
+# message waits in its topic, on disk, and whatever is sent there waits behind it. 2,000 filters cost one message a
+# million, so a batch of 20 is copied at once, if it is copied to few subscriptions. Service: not published.
 RULE_WORK_PER_TURN: Final = 20_000_000
 
 # Properties. User properties that one correlation filter names. Service: not published.
@@ -496,6 +506,11 @@ MAX_CORRELATION_PROPERTIES: Final = 64
 
 # Bytes. What an action may add to the properties of a message. Service: 65,536 for the whole header.
 MAX_HEADER_BYTES: Final = 65_536
+
+# Bytes. Properties of all copies that the actions of a topic's rules make of one message, which are held in memory
+# until the copies are on disk: 512 copies with the largest properties that the service allows, 65,536 bytes. For an
+# action past it the message counts as one that the rule cannot be evaluated for. Service: not published.
+MAX_ACTED_BYTES: Final = 33_554_432
 
 # Characters. A duration or a moment as a text. The longest that a client writes is a duration with seven digits in each
 # part, of half this length.

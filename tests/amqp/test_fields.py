@@ -60,10 +60,10 @@ KINDS = {
     ),
 }
 REQUIRED: dict[str, Read] = {
-    "uint": lambda fields: fields.required_uint(0),
-    "string": lambda fields: fields.required_string(0),
-    "symbol": lambda fields: fields.required_symbol(0),
-    "binary": lambda fields: fields.required_binary(0),
+    "uint": lambda fields: fields.required(0, fields.uint(0)),
+    "string": lambda fields: fields.required(0, fields.string(0)),
+    "symbol": lambda fields: fields.required(0, fields.symbol(0)),
+    "binary": lambda fields: fields.required(0, fields.binary(0)),
 }
 WRONG = [(name, value) for name, kind in KINDS.items() for value in kind.others]
 

@@ -212,6 +212,30 @@ class Undecided:
         pass
 
 
+async def test_messages_that_come_all_at_once_leave_turns_for_others(tls_files: TlsFiles) -> None:
+    port = Port(tls_files)
+    turn = 0
+    taken_in_turn: list[int] = []
+
+    class Noting(Endpoint):
+        def data_received(self, data: bytes) -> None:
+            taken_in_turn.append(turn)
+
+    port._make_endpoint = lambda: Noting(Role.SERVER, port._settings, port.relay)  # type: ignore[method-assign]
+    async with port:
+        reader, writer = await port.open()
+        writer.write(OPEN_REQUEST)
+        await reader.readuntil(b"\r\n\r\n")
+        small = b"\x82\x81" + bytes(4) + b"x"
+        writer.write(small * 2_000)
+        while len(taken_in_turn) < 2_000:
+            turn += 1
+            await asyncio.sleep(0)
+        writer.close()
+    most = max(taken_in_turn.count(one) for one in set(taken_in_turn))
+    assert most <= websocket.MESSAGES_PER_TURN
+
+
 async def test_a_producer_that_is_faster_than_the_application_has_to_wait(tls_files: TlsFiles) -> None:
     port = Port(tls_files, settings=Settings("slow", max_undecided_bytes=1_000_000))
     undecided = Undecided()

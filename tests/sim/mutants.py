@@ -24,6 +24,7 @@ from tandem.engine.message import BrokeredMessage
 from tandem.engine.namespace import Namespace
 from tandem.engine.outlet import Outlet
 from tandem.engine.queue import Queue
+from tandem.engine.rule_action import Acting
 from tandem.engine.sessions import Sessions
 from tandem.engine.stream_counts import EntitySize, StreamCounts
 from tandem.engine.subqueue import SubQueue
@@ -154,7 +155,7 @@ MUTANTS: Final = (
     # --- sessions
     Mutant("session given twice", Sessions, "accept", "elif session_key(session_id) in self._accepted:", "elif False:"),
     Mutant("session lock never ends", Sessions, "on_time", "one.locked_until_ms <= now_ms", "False"),
-    Mutant("waiter never told", Sessions, "on_time", "waiter.deadline_ms <= now_ms", "False"),
+    Mutant("waiter never told", Sessions, "on_time", "if deadline_ms <= now_ms", "if False"),
     Mutant("session state lost", Sessions, "put_state", "effects.changes.append(", "effects.changes.copy().append("),
     Mutant(
         "session left, its messages failed",
@@ -189,13 +190,13 @@ MUTANTS: Final = (
     Mutant("failed rule unnoticed", Topic, "_copy", "if errors and", "if len(errors) > 1 and"),
     Mutant(
         "action changes the bytes of all",
-        Topic,
-        "_act",
-        "copy.stored = changed",
-        "copy.stored = changed\n        stored.bare = changed.bare",
+        Acting,
+        "act",
+        "self._held_bytes += len(front)",
+        "self._stored.front = front + split.tail",
     ),
     Mutant(
-        "action without RuleName", Topic, "_act", 'changes.user["RuleName"] = rule.name', "changes.user.update(user={})"
+        "action without RuleName", Acting, "act", 'changes.user["RuleName"] = rule.name', "changes.user.update(user={})"
     ),
     Mutant("time to live of the topic ignored", Topic, "_begin", "default_ms < message.time_to_live_ms", "False"),
     Mutant("forwarded copies share", Topic, "_enlist", "copy.stream >> 2 == subscription.number", "True"),

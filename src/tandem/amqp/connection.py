@@ -42,7 +42,7 @@ from tandem.amqp.performatives import (
     decode_performative,
 )
 from tandem.amqp.sasl import SASL_HEADER, SaslClient, SaslServer
-from tandem.amqp.session import Session
+from tandem.amqp.session import Session, Unfinished
 from tandem.amqp.settings import Settings
 from tandem.amqp.states import CONNECTION_TABLE, ConnectionInput, ConnectionState, SaslState
 from tandem.amqp.unread import HEADER_BYTES, UnreadInput
@@ -119,6 +119,7 @@ class Connection:
         "settings",
         "state",
         "undecided_bytes",
+        "unfinished",
         "unread",
         "work_left",
     )
@@ -165,6 +166,8 @@ class Connection:
         # `receive` has left whole frames for its next call because its work was used up.
         self.has_more = False
         self.work_left = 0
+        # A frame that takes more work than there was, as far as it is not handled yet.
+        self.unfinished: Unfinished | None = None
 
     # --- for the application --------------------------------------------------------------------------------
 
@@ -312,10 +315,16 @@ class Connection:
     def _parse(self, data: bytes, offset: int) -> int:
         """Handle whole frames while there is work left; return where the first that was not handled starts."""
         end = len(data)
-        while end - offset >= HEADER_BYTES and not self.is_broken:
+        while not self.is_broken and (end - offset >= HEADER_BYTES or self.unfinished is not None):
             if self.work_left <= 0:
                 self.has_more = True
                 return offset
+            unfinished = self.unfinished
+            if unfinished is not None:
+                unfinished.session.go_on_settling(
+                    unfinished.disposition, unfinished.named, unfinished.start, self.events
+                )
+                continue
             if not self.is_amqp_running:
                 if self.is_header_next:
                     self.work_left -= _RARE_FRAME_WORK
@@ -638,5 +647,6 @@ class Connection:
         """Read nothing more, and let the driver hang up."""
         self.is_broken = True
         self.has_more = False
+        self.unfinished = None
         self.unread.clear()
         self.events.append(ConnectionFailed(error))

@@ -234,7 +234,7 @@ def optional_error(value: object, field: str) -> AmqpError | None:
     if not isinstance(value.value, list):
         raise DecodeError(f"{field} must be an error, which is a described list, got {value!r:.80}")
     fields = Fields("error", ("condition", "description", "info"), value.value)
-    return AmqpError(fields.required_symbol(0), fields.string(1), fields.mapping(2))
+    return AmqpError(fields.required(0, fields.symbol(0)), fields.string(1), fields.mapping(2))
 
 
 def delivery_state(value: object, field: str) -> DeliveryState | None:
@@ -263,9 +263,10 @@ def _state_of(code: int, value: Described, values: list[object]) -> DeliveryStat
     if code == TRANSACTIONAL_STATE:
         fields = Fields("transactional-state", ("txn-id", "outcome"), values)
         outcome = delivery_state(fields.any(1), "transactional-state.outcome")
-        return TransactionalState(fields.required_binary(0), outcome)
+        return TransactionalState(fields.required(0, fields.binary(0)), outcome)
     if code == DECLARED:
-        return Declared(Fields("declared", ("txn-id",), values).required_binary(0))
+        fields = Fields("declared", ("txn-id",), values)
+        return Declared(fields.required(0, fields.binary(0)))
     return UnknownState(value)
 
 
@@ -277,7 +278,4 @@ def _modified(fields: Fields) -> Modified:
 
 
 def _received(fields: Fields) -> Received:
-    offset = fields.ulong(1)
-    if offset is None:
-        raise fields.missing(1)
-    return Received(fields.required_uint(0), offset)
+    return Received(fields.required(0, fields.uint(0)), fields.required(1, fields.ulong(1)))

@@ -6,11 +6,15 @@ and the field, because the reader of a log has nothing else to go by.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from tandem.amqp.decode import decode
 from tandem.amqp.types import Array, Char, Described, Symbol, UByte, UInt, ULong, UShort
 from tandem.errors import DecodeError
 
 __all__ = ["Fields", "decode_composite", "show", "symbols"]
+
+Value = TypeVar("Value")
 
 
 class Fields:
@@ -32,8 +36,11 @@ class Fields:
     def wrong(self, index: int, wanted: str) -> DecodeError:
         return DecodeError(f"{self.name}.{self.names[index]} must be {wanted}, got {self.any(index)!r:.80}")
 
-    def missing(self, index: int) -> DecodeError:
-        return DecodeError(f"{self.name}.{self.names[index]} is mandatory and was not set")
+    def required(self, index: int, value: Value | None) -> Value:
+        """Return the value of a mandatory field. A value that is not set is a DecodeError."""
+        if value is None:
+            raise DecodeError(f"{self.name}.{self.names[index]} is mandatory and was not set")
+        return value
 
     def boolean(self, index: int, default: bool) -> bool:
         value = self.any(index)
@@ -61,12 +68,6 @@ class Fields:
             return value
         raise self.wrong(index, "a uint")
 
-    def required_uint(self, index: int) -> int:
-        value = self.uint(index)
-        if value is None:
-            raise self.missing(index)
-        return value
-
     def ulong(self, index: int) -> int | None:
         value = self.any(index)
         if value is None or isinstance(value, ULong):
@@ -81,35 +82,17 @@ class Fields:
             return value
         raise self.wrong(index, "a string")
 
-    def required_string(self, index: int) -> str:
-        value = self.string(index)
-        if value is None:
-            raise self.missing(index)
-        return value
-
     def symbol(self, index: int) -> Symbol | None:
         value = self.any(index)
         if value is None or isinstance(value, Symbol):
             return value
         raise self.wrong(index, "a symbol")
 
-    def required_symbol(self, index: int) -> Symbol:
-        value = self.symbol(index)
-        if value is None:
-            raise self.missing(index)
-        return value
-
     def binary(self, index: int) -> bytes | None:
         value = self.any(index)
         if value is None or isinstance(value, bytes):
             return value
         raise self.wrong(index, "a binary")
-
-    def required_binary(self, index: int) -> bytes:
-        value = self.binary(index)
-        if value is None:
-            raise self.missing(index)
-        return value
 
     def mapping(self, index: int) -> dict[object, object] | None:
         value = self.any(index)

@@ -118,7 +118,7 @@ class Header:
             None if values[1] is None else fields.ubyte(1),
             None if values[2] is None else fields.uint(2),
             None if values[3] is None else fields.boolean(3, False),
-            0 if values[4] is None else fields.required_uint(4),
+            0 if values[4] is None else fields.uint(4) or 0,
         )
 
     def encode(self) -> bytes:

@@ -202,7 +202,7 @@ class Open(Performative):
         max_frame_size = fields.uint(2)
         channel_max = fields.ushort(3)
         return Open(
-            fields.required_string(0),
+            fields.required(0, fields.string(0)),
             fields.string(1),
             MAX_UINT if max_frame_size is None else max_frame_size,
             MAX_USHORT if channel_max is None else channel_max,
@@ -273,9 +273,9 @@ class Begin(Performative):
         handle_max = fields.uint(4)
         return Begin(
             fields.ushort(0),
-            fields.required_uint(1),
-            fields.required_uint(2),
-            fields.required_uint(3),
+            fields.required(1, fields.uint(1)),
+            fields.required(2, fields.uint(2)),
+            fields.required(3, fields.uint(3)),
             MAX_UINT if handle_max is None else handle_max,
             fields.symbols(5),
             fields.symbols(6),
@@ -362,11 +362,10 @@ class Attach(Performative):
     @staticmethod
     def read(values: list[object]) -> Attach:
         fields = Fields("attach", _ATTACH_FIELDS, values)
-        if fields.any(2) is None:
-            raise fields.missing(2)
+        fields.required(2, fields.any(2))
         return Attach(
-            fields.required_string(0),
-            fields.required_uint(1),
+            fields.required(0, fields.string(0)),
+            fields.required(1, fields.uint(1)),
             fields.boolean(2, False),
             fields.ubyte(3),
             fields.ubyte(4),
@@ -451,9 +450,9 @@ class Flow(Performative):
         fields = Fields("flow", _FLOW_FIELDS, values)
         return Flow(
             fields.uint(0),
-            fields.required_uint(1),
-            fields.required_uint(2),
-            fields.required_uint(3),
+            fields.required(1, fields.uint(1)),
+            fields.required(2, fields.uint(2)),
+            fields.required(3, fields.uint(3)),
             fields.uint(4),
             fields.uint(5),
             fields.uint(6),
@@ -532,7 +531,7 @@ class Transfer(Performative):
     def read(values: list[object]) -> Transfer:
         fields = Fields("transfer", _TRANSFER_FIELDS, values)
         return Transfer(
-            fields.required_uint(0),
+            fields.required(0, fields.uint(0)),
             fields.uint(1),
             fields.binary(2),
             fields.uint(3),
@@ -580,11 +579,10 @@ class Disposition(Performative):
     @staticmethod
     def read(values: list[object]) -> Disposition:
         fields = Fields("disposition", _DISPOSITION_FIELDS, values)
-        if fields.any(0) is None:
-            raise fields.missing(0)
+        fields.required(0, fields.any(0))
         return Disposition(
             fields.boolean(0, False),
-            fields.required_uint(1),
+            fields.required(1, fields.uint(1)),
             fields.uint(2),
             fields.boolean(3, False),
             delivery_state(fields.any(4), "disposition.state"),
@@ -615,7 +613,7 @@ class Detach(Performative):
     def read(values: list[object]) -> Detach:
         fields = Fields("detach", _DETACH_FIELDS, values)
         return Detach(
-            fields.required_uint(0),
+            fields.required(0, fields.uint(0)),
             fields.boolean(1, False),
             optional_error(fields.any(2), "detach.error"),
         )

@@ -80,7 +80,7 @@ class SaslServer:
             raise NotAllowed("a server takes no SASL frame but sasl-init: all its mechanisms have one step")
         self._step(SaslInput.RECEIVE_INIT)
         fields = Fields("sasl-init", ("mechanism", "initial-response", "hostname"), values)
-        mechanism = fields.required_symbol(0)
+        mechanism = fields.required(0, fields.symbol(0))
         response = _secret(fields.any(1))
         hostname = self.hostname = fields.string(2)
         if mechanism not in self.mechanisms or len(response) > limits.MAX_SASL_RESPONSE_BYTES:
@@ -165,9 +165,7 @@ class SaslClient:
         return _sasl_frame(INIT, [Symbol(wanted), response, self.settings.hostname]), None
 
     def _on_outcome(self, fields: Fields) -> Event:
-        code = fields.ubyte(0)
-        if code is None:
-            raise fields.missing(0)
+        code = fields.required(0, fields.ubyte(0))
         if code == OUTCOME_OK:
             self._step(SaslInput.SUCCEED)
             return AuthenticationSucceeded(fields.binary(1))

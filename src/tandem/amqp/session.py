@@ -54,7 +54,7 @@ from tandem.errors import (
 if TYPE_CHECKING:
     from tandem.amqp.connection import Connection
 
-__all__ = ["Session"]
+__all__ = ["Session", "Unfinished"]
 
 MAPPED: Final = SessionState.MAPPED
 DETACH_SENT: Final = LinkState.DETACH_SENT
@@ -62,8 +62,26 @@ DETACH_SENT: Final = LinkState.DETACH_SENT
 # Bytes of a disposition's frame beside its state, in the widest encoding of all its fields.
 DISPOSITION_HEAD_BYTES: Final = 48
 
+# Deliveries that a disposition settles in one step at least, however little work is left.
+_MIN_SETTLED: Final = 64
+
+# Deliveries that are looked at for one unit of work, as a power of two.
+_LOOKS_PER_WORK_SHIFT: Final = 7
+
 # The id of our first transfer, as the service counts.
 FIRST_OUTGOING_ID: Final = 1
+
+
+class Unfinished:
+    """A disposition that names many deliveries, of which those from `start` on are left for the next step."""
+
+    __slots__ = ("disposition", "named", "session", "start")
+
+    def __init__(self, session: Session, disposition: Disposition, named: list[int] | range, start: int) -> None:
+        self.session = session
+        self.disposition = disposition
+        self.named = named
+        self.start = start
 
 
 class Session:
@@ -439,15 +457,47 @@ class Session:
         if is_ahead(first, last):
             raise InvalidField(f"disposition.last {last} comes before disposition.first {first}", Scope.SESSION)
         if disposition.role is RECEIVER:
-            self._on_receiver_disposition(first, last, disposition, events)
+            unsettled_count = len(self.outgoing_unsettled)
+            named = _named(first, last, self.outgoing_unsettled)
         else:
-            self._on_sender_disposition(first, last, disposition, events)
+            unsettled_count = len(self.incoming_unsettled)
+            named = _named(first, last, self.incoming_unsettled)
+        if not isinstance(named, range):
+            # All of them were looked at.
+            self.connection.work_left -= unsettled_count >> _LOOKS_PER_WORK_SHIFT
+        self.go_on_settling(disposition, named, 0, events)
 
-    def _on_receiver_disposition(self, first: int, last: int, disposition: Disposition, events: list[Event]) -> None:
+    def go_on_settling(
+        self, disposition: Disposition, named: list[int] | range, start: int, events: list[Event]
+    ) -> None:
+        """Settle as many of the deliveries that a disposition names as there is work left for.
+
+        The connection calls this again for the others, before it handles another frame.
+        """
+        connection = self.connection
+        connection.unfinished = None
+        if self.state is not MAPPED:
+            return
+        end = start + max(_MIN_SETTLED, connection.work_left)
+        if end < len(named):
+            connection.unfinished = Unfinished(self, disposition, named, end)
+        if start or end < len(named):
+            named = named[start:end]
+        connection.work_left -= len(named)
+        if disposition.role is RECEIVER:
+            self._on_receiver_disposition(named, disposition, events)
+            return
+        self._on_sender_disposition(named, disposition, events)
+        if connection.unfinished is None and self.shared_ids.undecided_count:
+            last = disposition.first if disposition.last is None else disposition.last
+            shared = self.shared_ids.named(disposition.first, last, disposition.settled is True)
+            self._settle_incoming(shared, disposition, events)
+
+    def _on_receiver_disposition(self, named: list[int] | range, disposition: Disposition, events: list[Event]) -> None:
         """The receiver's word on what we sent: one event per run of deliveries of the same link."""
         unsettled = self.outgoing_unsettled
         event: DispositionReceived | None = None
-        for delivery_id in _named(first, last, unsettled):
+        for delivery_id in named:
             delivery = unsettled.pop(delivery_id, None) if disposition.settled else unsettled.get(delivery_id)
             if delivery is None:
                 continue
@@ -462,19 +512,22 @@ class Session:
             else:
                 event.deliveries.append(delivery)
 
-    def _on_sender_disposition(self, first: int, last: int, disposition: Disposition, events: list[Event]) -> None:
+    def _on_sender_disposition(self, named: list[int] | range, disposition: Disposition, events: list[Event]) -> None:
         """The sender's word on what it sent us. The same as above on other types: a shared form would lose them, and
         with them the native code for what happens once per message."""
         unsettled = self.incoming_unsettled
-        named: list[IncomingDelivery] = []
-        for delivery_id in _named(first, last, unsettled):
+        deliveries: list[IncomingDelivery] = []
+        for delivery_id in named:
             delivery = unsettled.pop(delivery_id, None) if disposition.settled else unsettled.get(delivery_id)
             if delivery is not None:
-                named.append(delivery)
-        if self.shared_ids.undecided_count:
-            named += self.shared_ids.named(first, last, disposition.settled)
+                deliveries.append(delivery)
+        self._settle_incoming(deliveries, disposition, events)
+
+    def _settle_incoming(
+        self, deliveries: list[IncomingDelivery], disposition: Disposition, events: list[Event]
+    ) -> None:
         event: SettlementReceived | None = None
-        for delivery in named:
+        for delivery in deliveries:
             if disposition.state is not None:
                 delivery.state = disposition.state
             if disposition.settled:

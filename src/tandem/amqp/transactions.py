@@ -61,5 +61,5 @@ def decode_transaction_request(payload: bytes) -> Declare | Discharge:
         return Declare(Fields("declare", ("global-id",), value.value).any(0))
     if code == DISCHARGE:
         fields = Fields("discharge", ("txn-id", "fail"), value.value)
-        return Discharge(fields.required_binary(0), fields.boolean(1, False))
+        return Discharge(fields.required(0, fields.binary(0)), fields.boolean(1, False))
     raise DecodeError(f"a coordinator takes declare and discharge, got {value!r:.80}")

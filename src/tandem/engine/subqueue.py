@@ -31,7 +31,13 @@ from tandem.errors import (
     Scope,
     SessionLockLost,
 )
-from tandem.limits import MAX_PAGE_MESSAGES, MAX_PEEK_BYTES, MAX_PEEK_MESSAGES, MAX_RECEIVE_BYTES
+from tandem.limits import (
+    MAX_LOCKS_PER_CONNECTION,
+    MAX_PAGE_MESSAGES,
+    MAX_PEEK_BYTES,
+    MAX_PEEK_MESSAGES,
+    MAX_RECEIVE_BYTES,
+)
 from tandem.wire_names import DEAD_LETTER_ERROR_DESCRIPTION, DEAD_LETTER_REASON
 
 if TYPE_CHECKING:
@@ -48,6 +54,9 @@ _SESSION_LOCK_LOST: Final = "The session lock has expired on the MessageSession.
 _TOO_LARGE: Final = (
     f"The messages are larger than {MAX_RECEIVE_BYTES} bytes together, the most that one request can receive. Ask for "
     "fewer of them."
+)
+_TOO_MANY_LOCKS: Final = (
+    f"The connection would hold the locks of more than {MAX_LOCKS_PER_CONNECTION} messages. Settle some of them first."
 )
 _NOT_FOUND: Final = "Failed to lock one or more specified messages. The message does not exist."
 
@@ -361,14 +370,26 @@ class SubQueue:
     # --- by sequence number ---------------------------------------------------------------------------------
 
     def receive_deferred(
-        self, sequence_numbers: list[int], deletes: bool, session_id: str | None, asker: object
+        self,
+        sequence_numbers: list[int],
+        deletes: bool,
+        session_id: str | None,
+        asker: object,
+        gate: Gate | None = None,
     ) -> None:
-        """All of these deferred messages, or none. Answered with pairs of lock and bytes; no lock if deleted."""
+        """All of these deferred messages, or none. Answered with pairs of lock and bytes; no lock if deleted.
+
+        The locks count to the connection whose gate is given.
+        """
         numbers = [number & SEQUENCE_MASK for number in sequence_numbers]
 
         def answer(messages: list[BrokeredMessage]) -> None:
-            if not self.is_gone(asker):
-                self._received_deferred(numbers, messages, deletes, session_id, asker)
+            if self.is_gone(asker):
+                return
+            if gate is not None and not deletes and gate.locked_count + len(messages) > MAX_LOCKS_PER_CONNECTION:
+                self.namespace.effects.reply(asker, QuotaExceeded(_TOO_MANY_LOCKS))
+                return
+            self._received_deferred(numbers, messages, deletes, session_id, asker, gate)
 
         self.queue.touch()
         self.namespace.effects.queries.append(RowsQuery(self.stream, sorted(set(numbers)), MAX_RECEIVE_BYTES, answer))
@@ -380,6 +401,7 @@ class SubQueue:
         deletes: bool,
         session_id: str | None,
         asker: object,
+        gate: Gate | None,
     ) -> None:
         effects = self.namespace.effects
         outlet = self.outlet
@@ -406,7 +428,7 @@ class SubQueue:
                 answers.append((None, message.unlocked_payload()))
                 self.remove(message)
             else:
-                lock = outlet.lock(message, None, self.namespace.now_ms)
+                lock = outlet.lock(message, None, gate, self.namespace.now_ms)
                 answers.append((lock, message.locked_payload(lock.locked_until_ms, lock.token)))
                 message.stored = None
         effects.reply(asker, answers)

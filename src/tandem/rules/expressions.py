@@ -63,6 +63,12 @@ MULTIPLICATIVE: Final = 6
 UNARY: Final = 7
 PRIMARY: Final = 8
 
+# Units of work, as `RULE_WORK_PER_TURN` has them, for long strings: characters that are joined, or compared, for one
+# unit, as powers of two; and for each character of a name that is put into lower case.
+_JOINED_SHIFT: Final = 3
+_COMPARED_SHIFT: Final = 4
+_FOLDED_WORK: Final = 2
+
 # Words that cannot be names without brackets. SET and REMOVE could: only an action knows them, and only at the
 # beginning of a statement. They are printed in brackets all the same.
 RESERVED_WORDS: Final = frozenset(
@@ -244,6 +250,7 @@ class PropertyFunction(Node):
             return None
         if not isinstance(name, str):
             raise RuleEvaluationError(f"{self}: the name must be a string, got {shown(name)}")
+        subject.work += _FOLDED_WORK * len(name)
         return subject.user(fold(name))
 
     def children(self) -> list[Node]:
@@ -320,6 +327,8 @@ class Arithmetic(Node):
         result = self.operands[0].evaluate(subject)
         for index in range(len(self.operators)):
             result = combine(self.operators[index], result, self.operands[index + 1].evaluate(subject))
+            if isinstance(result, str):
+                subject.work += len(result) >> _JOINED_SHIFT
         return result
 
     def level(self) -> int:
@@ -391,10 +400,14 @@ class Comparison(Predicate):
         if code <= _NOT_EQUAL:
             # Nearly every filter compares a property with a string.
             if isinstance(left, str) and isinstance(right, str):
+                if len(left) == len(right):
+                    subject.work += len(left) >> _COMPARED_SHIFT
                 return (left == right) == (code == _EQUAL)
             equal = is_equal(left, right)
             return None if equal is None else equal == (code == _EQUAL)
         relation = order(left, right)
+        if isinstance(left, str):
+            subject.work += len(left) >> _COMPARED_SHIFT
         if relation == INCOMPARABLE:
             return None
         if relation == UNORDERED:
@@ -480,6 +493,8 @@ class In(Predicate):
         if value is None:
             return None
         is_unknown = False
+        if isinstance(value, str):
+            subject.work += (len(value) >> _COMPARED_SHIFT) * len(self.members)
         for member in self.members:
             equal = is_equal(value, member.evaluate(subject))
             if equal is None:

@@ -33,6 +33,7 @@ from tandem.amqp import (
     SessionFailed,
 )
 from tandem.amqp.link import Link
+from tandem.amqp.performatives import Begin, Open
 from tandem.amqp.settings import PLAIN
 from tandem.amqp.terminus import Source, Target
 from tandem.auth import Claims, ClaimSet, Right, expired_text, is_sas_token, login, verify
@@ -256,7 +257,8 @@ class Peer:
         elif isinstance(event, LinkDetached | LinkFailed):
             self.forget(event.link)
         elif isinstance(event, SessionBegun):
-            _forget_words(event.session)
+            if event.session.begin is not None:
+                _forget_words(event.session.begin)
             self._on_begun()
         elif isinstance(event, SessionEnded | SessionFailed):
             self._close_session(event.session)
@@ -268,6 +270,7 @@ class Peer:
             self._choose_namespace(event.open.hostname)
             self.client_name = event.open.container_id[:MAX_CLIENT_NAME_CHARACTERS]
             self.is_syphon = SYPHON_USER_AGENT in str((event.open.properties or {}).get("user-agent", ""))
+            _forget_words(event.open)
 
     # --- who it is ------------------------------------------------------------------------------------------
 
@@ -585,13 +588,14 @@ class Peer:
         self._close_all()
 
 
-def _forget_words(session: Session) -> None:
-    """Keep the numbers of a begin. What it says beside them has no meaning here, and may be large."""
-    begin = session.begin
-    if begin is not None:
-        begin.properties = None
-        begin.offered_capabilities = None
-        begin.desired_capabilities = None
+def _forget_words(greeting: Open | Begin) -> None:
+    """Keep the numbers and names of an open or a begin. What they say beside them is read, and may be large."""
+    greeting.properties = None
+    greeting.offered_capabilities = None
+    greeting.desired_capabilities = None
+    if isinstance(greeting, Open):
+        greeting.incoming_locales = None
+        greeting.outgoing_locales = None
 
 
 def _belongs(path: str, entity: str) -> bool:

@@ -16,7 +16,7 @@ from aiohttp import ClientError, WSCloseCode, WSMsgType, hdrs, web
 from tandem.driver.endpoint import Endpoint, close_endpoints
 from tandem.errors import ConnectionForced
 from tandem.limits import MAX_OUTGOING_WEBSOCKET_BYTES, MAX_WEBSOCKET_MESSAGE_BYTES
-from tandem.server.http_connection import HttpTransport
+from tandem.server.http_connection import HttpTransport, hear
 
 __all__ = ["WebSocketTransport", "add_websocket_route", "websocket_endpoints"]
 
@@ -142,6 +142,7 @@ class WebSocketTransport(asyncio.Transport):
             if self._is_over:
                 return
             message = await self._response.receive()
+            hear(self._underlying)
             message_count += 1
             if message_count % MESSAGES_PER_TURN == 0:
                 # While messages are there to be taken nothing above waits for anything, and nobody else has a turn.

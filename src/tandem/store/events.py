@@ -70,22 +70,15 @@ class StoredEvents:
 
     def read(self, query: Query) -> bool:
         """Answer a query about events. False if it is about something else."""
-        if isinstance(query, EventsQuery):
-            try:
-                events = self._log.read(
-                    query.hub_number, query.partition_id, query.from_sequence_number, query.limit, query.limit_bytes
-                )
-            except ArrowUnavailable as error:
-                query.refuse(error)
-            else:
-                query.answer(events)
-        elif isinstance(query, EventTimeQuery):
-            try:
-                number = self._log.find_time(query.hub_number, query.partition_id, query.at_ms)
-            except ArrowUnavailable as error:
-                query.refuse(error)
-            else:
-                query.answer(number)
-        else:
+        if not isinstance(query, EventsQuery | EventTimeQuery):
             return False
+        hub_number, partition_id = query.hub_number, query.partition_id
+        try:
+            if isinstance(query, EventsQuery):
+                first, limit, limit_bytes = query.from_sequence_number, query.limit, query.limit_bytes
+                query.answer(self._log.read(hub_number, partition_id, first, limit, limit_bytes))
+            else:
+                query.answer(self._log.find_time(hub_number, partition_id, query.at_ms))
+        except ArrowUnavailable as error:
+            query.refuse(error)
         return True

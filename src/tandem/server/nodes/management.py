@@ -438,7 +438,7 @@ def _receive_by_sequence_number(link: ManagementLink, request: _Request) -> None
     deletes = request.number("receiver-settle-mode", 1) == 0
     numbers = request.numbers("sequence-numbers")
     request.room.reserve(min(MAX_RECEIVE_BYTES, link.expected_bytes(len(numbers))))
-    link.subqueue.receive_deferred(numbers, deletes, request.optional_text("session-id"), request)
+    link.subqueue.receive_deferred(numbers, deletes, request.optional_text("session-id"), request, link.peer.gate)
 
 
 def _schedule(link: ManagementLink, request: _Request) -> None:
