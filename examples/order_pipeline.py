@@ -122,9 +122,10 @@ async def shop(factory: MessagingFactory, progress: Progress, count: int) -> Non
     """Send orders. During an outage a send takes as long as the failover, and succeeds."""
     sender = factory.create_message_sender(ORDERS)
     for number in range(count):
-        order = {"order": f"order-{number}", "customer": f"customer-{number % 7}", "amount": 10 + number * 37 % 990}
-        await sender.send(BrokeredMessage(json.dumps(order), message_id=order["order"]))
-        progress.sent.add(order["order"])
+        name = f"order-{number}"
+        order = {"order": name, "customer": f"customer-{number % 7}", "amount": 10 + number * 37 % 990}
+        await sender.send(BrokeredMessage(json.dumps(order), message_id=name))
+        progress.sent.add(name)
         await asyncio.sleep(1 / ORDERS_PER_SECOND)
 
 
@@ -257,7 +258,7 @@ def summarize(spark: SparkSession, folder: Path, progress: Progress, large: int)
     print(f"large orders, in the table:           {large_rows:,}")
     by_customer = table.groupBy("customer").agg(sql.count("*").alias("orders"), sql.sum("amount").alias("amount"))
     by_customer.orderBy(sql.desc("amount")).show(3)
-    return rows == orders == len(progress.sent) and large == large_rows
+    return bool(rows == orders == len(progress.sent) and large == large_rows)
 
 
 async def count_large(primary: str) -> int:

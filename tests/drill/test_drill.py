@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tandem.cli import drill as command
+from tandem.cli.pairing import drill as command
 from tandem.client import EventHubClient
 from tandem.drill.drivers import Pair, make_driver
 from tandem.drill.plan import DrillPlan, DriverName, Fault

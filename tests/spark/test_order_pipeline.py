@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tandem.testing import Broker
+from tests.documentation import DOCS
 from tests.example_programs import EXAMPLES, load_example
 from tests.markers import mission
-from tests.pages import DOCS
 from tools.readme_page import Page
 
 if TYPE_CHECKING:

@@ -13,19 +13,13 @@ from rich.table import Table
 
 import tandem
 from tandem.bench.amqp import relay as amqp
+from tandem.cli.shared.commands import command_group
 from tandem.errors import ConfigurationError
 from tandem.pages.origin import machine_text
 
-app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="Side-by-side benchmarks: ratios from one run on one machine."
-)
+app = command_group("Side-by-side benchmarks: ratios from one run on one machine.")
 
 MODE_NAMES = {"send": "sends/s", "recv": "deliveries/s", "both": "both at once, /s"}
-
-
-@app.callback()
-def _bench() -> None:
-    """Side-by-side benchmarks: ratios from one run on one machine."""
 
 
 @app.command("amqp")
