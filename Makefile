@@ -124,7 +124,7 @@ simulate: setup ## run the engine on a simulated clock, disk and network, from N
 
 # --- to look at ---------------------------------------------------------------------------------------------------
 
-demo: $(VENV)/.stamp-dev $(VENV)/.stamp-spark ## kill a broker and a primary namespace under load, account for every message, report with Spark
+demo: $(VENV)/.stamp-dev $(VENV)/.stamp-spark ## kill a broker and a primary namespace under load, account for every message, capture and report with Spark
 	@$(PY) -m tools.compile_core --discard-stale
 	@$(PY) examples/demo.py
 

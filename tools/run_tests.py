@@ -108,15 +108,33 @@ GROUPS: Final = (
     Group("interpreted", ("-m", "hypothesis or exhaustive", *CORE_TESTS), is_pure=True),
 )
 
-LONG_BROKER_TESTS: Final = ("--ignore=tests/server/faults/test_official_sdk.py", "--ignore=tests/server/health")
-# Without foreign SDKs and Spark, and without the tests that take many seconds each.
+# Files and folders below tests/ that take many seconds: half of the time, and a twentieth of the tests.
+SLOW_TESTS: Final = (
+    "client/test_documentation.py",
+    "client/test_walk_through.py",
+    "client/wire/test_connection.py",
+    "management/json_api/test_junk.py",
+    "repository/test_run_tests.py",
+    "repository/test_tools.py",
+    "server/faults/test_official_sdk.py",
+    "server/health",
+    "store/log/sealing/test_sealer.py",
+    "store/log/test_damage_sweep.py",
+    "store/log/test_power.py",
+    "store/log/test_size.py",
+    "store/test_damage.py",
+    "store/test_disk.py",
+    "store/test_equal.py",
+)
+LEAVE_OUT_SLOW: Final = tuple(f"--ignore=tests/{name}" for name in SLOW_TESTS)
+# Without foreign SDKs and Spark.
 QUICK_GROUPS: Final = (
-    Group("broker", ("tests/server", "tests/store", *LONG_BROKER_TESTS)),
+    Group("broker", ("tests/server", "tests/store", *LEAVE_OUT_SLOW)),
+    Group("interfaces", ("tests/management", "tests/config", "tests/client", *LEAVE_OUT_SLOW)),
     Group(
-        "interfaces",
-        ("tests/management", "tests/config", "tests/client", "--ignore=tests/client/wire/test_connection.py"),
+        "core",
+        ("-m", "not exhaustive", *QUICK_CORE_TESTS, "tests/repository", "tests/rules", "tests/cost", *LEAVE_OUT_SLOW),
     ),
-    Group("core", ("-m", "not exhaustive", *QUICK_CORE_TESTS, "tests/repository", "tests/rules", "tests/cost")),
 )
 
 

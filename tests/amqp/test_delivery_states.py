@@ -166,7 +166,8 @@ def test_a_described_value_other_than_a_list_is_no_state() -> None:
 @pytest.mark.parametrize(
     "code, values, complaint",
     [
-        (0x23, [], "received.section-offset is mandatory and was not set"),
+        (0x23, [], "received.section-number is mandatory and was not set"),
+        (0x23, [UInt(1)], "received.section-offset is mandatory and was not set"),
         (0x23, [None, ULong(1)], "received.section-number is mandatory and was not set"),
         (0x23, [UInt(1), UInt(1)], "received.section-offset must be a ulong"),
         (0x23, [ULong(1), ULong(1)], "received.section-number must be a uint"),

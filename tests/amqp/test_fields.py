@@ -30,7 +30,7 @@ Read = Callable[[Fields], object]
 
 
 def only(value: object) -> Fields:
-    return Fields("thing", [value], 1)
+    return Fields("thing", ("part",), [value])
 
 
 class Kind(NamedTuple):
@@ -43,27 +43,27 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "boolean": Kind(lambda fields: fields.boolean(0, "part", False), "a boolean", True, [UByte(1), 1, "true"]),
-    "ubyte": Kind(lambda fields: fields.ubyte(0, "part"), "a ubyte", UByte(3), [Byte(3), UInt(3), 3, True]),
-    "ushort": Kind(lambda fields: fields.ushort(0, "part"), "a ushort", UShort(3), [UByte(3), UInt(3), 3, True]),
-    "uint": Kind(lambda fields: fields.uint(0, "part"), "a uint", UInt(3), [Int(3), ULong(3), UShort(3), 3, False]),
-    "ulong": Kind(lambda fields: fields.ulong(0, "part"), "a ulong", ULong(3), [UInt(3), Timestamp(3), 3]),
-    "string": Kind(lambda fields: fields.string(0, "part"), "a string", "text", [Symbol("text"), Char("t"), b"text"]),
-    "symbol": Kind(lambda fields: fields.symbol(0, "part"), "a symbol", Symbol("name"), ["name", Char("n"), b"name"]),
-    "binary": Kind(lambda fields: fields.binary(0, "part"), "a binary", b"octets", ["octets", Symbol("octets"), [1]]),
-    "map": Kind(lambda fields: fields.mapping(0, "part"), "a map", {"a": 1}, [["a", 1], Described(ULong(1), {})]),
+    "boolean": Kind(lambda fields: fields.boolean(0, False), "a boolean", True, [UByte(1), 1, "true"]),
+    "ubyte": Kind(lambda fields: fields.ubyte(0), "a ubyte", UByte(3), [Byte(3), UInt(3), 3, True]),
+    "ushort": Kind(lambda fields: fields.ushort(0), "a ushort", UShort(3), [UByte(3), UInt(3), 3, True]),
+    "uint": Kind(lambda fields: fields.uint(0), "a uint", UInt(3), [Int(3), ULong(3), UShort(3), 3, False]),
+    "ulong": Kind(lambda fields: fields.ulong(0), "a ulong", ULong(3), [UInt(3), Timestamp(3), 3]),
+    "string": Kind(lambda fields: fields.string(0), "a string", "text", [Symbol("text"), Char("t"), b"text"]),
+    "symbol": Kind(lambda fields: fields.symbol(0), "a symbol", Symbol("name"), ["name", Char("n"), b"name"]),
+    "binary": Kind(lambda fields: fields.binary(0), "a binary", b"octets", ["octets", Symbol("octets"), [1]]),
+    "map": Kind(lambda fields: fields.mapping(0), "a map", {"a": 1}, [["a", 1], Described(ULong(1), {})]),
     "symbols": Kind(
-        lambda fields: fields.symbols(0, "part"),
+        lambda fields: fields.symbols(0),
         "symbols",
         Array.of_symbols(["a", "b"]),
         ["a", [Symbol("a")], Array("string", ["a"]), Array(SYMBOL_TYPE, [Symbol("a")], (ULong(1),))],
     ),
 }
 REQUIRED: dict[str, Read] = {
-    "uint": lambda fields: fields.required_uint(0, "part"),
-    "string": lambda fields: fields.required_string(0, "part"),
-    "symbol": lambda fields: fields.required_symbol(0, "part"),
-    "binary": lambda fields: fields.required_binary(0, "part"),
+    "uint": lambda fields: fields.required(0, fields.uint(0)),
+    "string": lambda fields: fields.required(0, fields.string(0)),
+    "symbol": lambda fields: fields.required(0, fields.symbol(0)),
+    "binary": lambda fields: fields.required(0, fields.binary(0)),
 }
 WRONG = [(name, value) for name, kind in KINDS.items() for value in kind.others]
 
@@ -80,11 +80,11 @@ def test_null_and_absence_both_mean_that_a_field_is_not_set(name: str) -> None:
     read = KINDS[name].read
     not_set = False if name == "boolean" else None
     assert read(only(None)) is not_set
-    assert read(Fields("thing", [], 1)) is not_set
+    assert read(Fields("thing", ("part",), [])) is not_set
 
 
 def test_a_boolean_that_is_not_set_has_the_default_of_its_field() -> None:
-    assert Fields("thing", [], 1).boolean(0, "part", True) is True
+    assert Fields("thing", ("part",), []).boolean(0, True) is True
 
 
 @pytest.mark.parametrize("name, value", WRONG)
@@ -107,24 +107,24 @@ def test_a_mandatory_field_that_is_not_set_is_a_decode_error_that_names_it(name:
 
 @spec("amqp:1.4")
 def test_a_multiple_field_may_be_one_symbol_or_an_array_or_an_empty_array() -> None:
-    assert only(Symbol("a")).symbols(0, "part") == [Symbol("a")]
-    assert only(Array.of_symbols(["a"])).symbols(0, "part") == [Symbol("a")]
-    assert only(Array.of_symbols([])).symbols(0, "part") == []
+    assert only(Symbol("a")).symbols(0) == [Symbol("a")]
+    assert only(Array.of_symbols(["a"])).symbols(0) == [Symbol("a")]
+    assert only(Array.of_symbols([])).symbols(0) == []
 
 
 def test_an_empty_array_of_any_type_is_no_symbols() -> None:
     # The official Python SDK writes an empty array without a constructor, which reads as an array of nulls.
-    assert only(Array("null", [])).symbols(0, "part") == []
+    assert only(Array("null", [])).symbols(0) == []
 
 
 def test_more_fields_than_a_composite_has_are_a_decode_error() -> None:
     with pytest.raises(DecodeError, match="thing has 2 fields, it has at most 1"):
-        Fields("thing", [None, None], 1)
+        Fields("thing", ("part",), [None, None])
 
 
 def test_a_complaint_repeats_at_most_80_characters_of_the_value() -> None:
     with pytest.raises(DecodeError) as caught:
-        only("x" * 5000).uint(0, "part")
+        only("x" * 5000).uint(0)
     assert len(str(caught.value)) < 130
 
 

@@ -549,6 +549,6 @@ def test_a_flow_of_a_session_alone_says_nothing_of_any_link() -> None:
 @pytest.mark.parametrize("number", [-1, 2**32])
 def test_a_number_out_of_range_in_a_flow_is_an_encode_error(field: str, number: int) -> None:
     flow = Flow(0, 0, 0, 0, 0, 0, 0, 0)
-    setattr(flow, field, number)
+    setattr(flow, field.replace("-", "_"), number)
     with pytest.raises(EncodeError, match="out of the range of uint"):
         flow_frame(0, flow)

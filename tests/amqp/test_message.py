@@ -17,15 +17,9 @@ from hypothesis import strategies as st
 
 from tandem.amqp.decode import decode
 from tandem.amqp.encode import encode, encode_described_list
-from tandem.amqp.message import (
-    NO_VALUE,
-    BodyKind,
-    Header,
-    Message,
-    Properties,
-    _short_list,
+from tandem.amqp.message import NO_VALUE, BodyKind, Header, Message, Properties, _short_list, encode_message
+from tandem.amqp.rewriting import (
     application_properties_section,
-    encode_message,
     has_message_id,
     splice,
     with_application_properties,
@@ -101,7 +95,7 @@ def test_absent_fields_of_a_header_are_not_set(encoded: str) -> None:
 
 
 def test_a_header_shows_what_is_set() -> None:
-    assert repr(Header(ttl_ms=5)) == "Header(ttl=UInt(5), delivery-count=UInt(0))"
+    assert repr(Header(ttl_ms=5)) == "Header(ttl=UInt(5), delivery_count=UInt(0))"
     assert Header(ttl_ms=5) != Header(ttl_ms=6)
     assert Header() != "Header"
 

@@ -385,11 +385,7 @@ def test_a_field_of_the_wrong_type_is_a_decode_error_that_names_it(
 
 def test_the_fields_that_the_tests_know_are_all_the_fields_there_are() -> None:
     for name, fields in FIELDS.items():
-        names = [field.replace("-", "_") for field, _ in fields]
-        expected = [
-            field.removesuffix("_ms").replace("idle_timeout", "idle_time_out") for field in FULL[name].field_names()
-        ]
-        assert names == expected
+        assert tuple([field for field, _ in fields]) == FULL[name].field_names()
 
 
 @pytest.mark.parametrize("name", CODES)

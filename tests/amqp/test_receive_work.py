@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tandem.amqp import Settings, Source, Target
+from tandem.amqp import DispositionReceived, Event, LinkDetached, SenderLink, Settings, Source, Target
 from tandem.amqp.connection import AMQP_HEADER, EMPTY_FRAME, Connection, Role
+from tandem.amqp.delivery_states import ACCEPTED
 from tandem.amqp.hot_paths import frame
 from tandem.amqp.message import encode_message
-from tandem.amqp.performatives import Attach, Begin, Close, Detach, End, Flow, Open, Transfer
+from tandem.amqp.performatives import Attach, Begin, Close, Detach, Disposition, End, Flow, Open, Transfer
 
 ATTACH = Attach("link", 0, False, source=Source("here"), target=Target("there"), initial_delivery_count=0)
 CONVERSATION = b"".join(
@@ -79,6 +80,63 @@ def test_what_the_application_needs_for_a_delivery_counts() -> None:
     transfer = frame(0, Transfer(0, 0, b"0", 0, settled=True).encode() + b"\x00Sw@")
     assert len(connection.receive(transfer * 10, 0, 250)) == 3
     assert connection.has_more
+
+
+def receiving(count: int) -> Connection:
+    """A server that has sent so many deliveries to its peer, none of which is settled."""
+    connection = server()
+    attach = Attach("link", 0, True, source=Source("there"), target=Target("here"))
+    opening = frame(0, Open("peer").encode()) + frame(0, Begin(None, 0, 100_000, 100_000).encode())
+    connection.receive(AMQP_HEADER + opening + frame(0, attach.encode()))
+    (link,) = connection.sessions[0].links.values()
+    assert isinstance(link, SenderLink)
+    link.accept()
+    connection.receive(frame(0, Flow(1, 100_000, 0, 100_000, 0, 0, count).encode()))
+    for number in range(count):
+        link.send(b"\x00Sw@", b"%d" % number)
+    connection.data_to_send()
+    return connection
+
+
+def settled(events: list[Event]) -> list[int]:
+    """The ids of the deliveries that the peer has settled, in their order."""
+    return [
+        delivery.delivery_id
+        for event in events
+        if isinstance(event, DispositionReceived)
+        for delivery in event.deliveries
+    ]
+
+
+def test_a_disposition_of_many_deliveries_is_handled_in_parts_and_before_what_follows() -> None:
+    connection = receiving(1_000)
+    everything = Disposition(True, 0, (1 << 31) - 2, settled=True, state=ACCEPTED)
+    data = frame(0, everything.encode()) + frame(0, Detach(0, closed=True).encode())
+    parts = [connection.receive(data, 0, 100)]
+    while connection.has_more:
+        parts.append(connection.receive(b"", 0, 100))
+    assert max(len(settled(part)) for part in parts) <= 100
+    together = [event for part in parts for event in part]
+    assert settled(together) == list(range(1_000))
+    assert isinstance(together[-1], LinkDetached)
+
+
+def test_a_disposition_costs_what_it_names_and_what_is_looked_through_for_it() -> None:
+    connection = receiving(1_000)
+    connection.receive(frame(0, Disposition(True, 0, 99, settled=True, state=ACCEPTED).encode()), 0, 500)
+    assert connection.work_left == 500 - 1 - 100
+    # It names nothing that there is, and all that there is was looked at to know.
+    connection.receive(frame(0, Disposition(True, 5_000, 1 << 30, settled=True, state=ACCEPTED).encode()), 0, 500)
+    assert connection.work_left < 500 - 1
+
+
+def test_a_disposition_that_is_handled_in_parts_ends_with_its_session() -> None:
+    connection = receiving(1_000)
+    connection.receive(frame(0, Disposition(True, 0, 999, settled=True, state=ACCEPTED).encode()), 0, 100)
+    assert connection.has_more
+    connection.sessions[0].end()
+    assert connection.receive(b"", 0, 100) == []
+    assert not connection.has_more
 
 
 def test_no_work_at_all_keeps_everything() -> None:

@@ -7,7 +7,8 @@ from azure.servicebus._pyamqp import _decode as pyamqp_decode
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tandem.amqp.message import Header, Message, Properties, encode_message, splice
+from tandem.amqp.message import Header, Message, Properties, encode_message
+from tandem.amqp.rewriting import splice
 from tandem.amqp.sections import MESSAGE_ANNOTATIONS, NO_ENTRIES, Entries, data_section
 from tandem.amqp.stored import BROKER_ANNOTATIONS, Stored, prepare, prepare_with_ttl
 from tandem.amqp.types import Int, Symbol, Timestamp

@@ -7,9 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tandem.addresses import is_within
-from tandem.auth.claims import MAX_CLAIMS_PER_CONNECTION, Claims, ClaimSet, expired_text, login
+from tandem.auth.claims import Claims, ClaimSet, expired_text, login
 from tandem.auth.keys import ALL_RIGHTS, NO_RIGHTS, AuthorizationRule, KeyRing, Resource, Right
 from tandem.errors import InvalidToken, ResourceLimitExceeded, Scope, UnauthorizedAccess
+from tandem.limits import MAX_CLAIMS_PER_CONNECTION
 
 NOW_S = 1_700_000_000
 

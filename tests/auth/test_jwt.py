@@ -14,17 +14,10 @@ from hypothesis import strategies as st
 from jwt.algorithms import ECAlgorithm, OKPAlgorithm, RSAAlgorithm
 
 from tandem.auth.claims import Claims
-from tandem.auth.jwt import (
-    MAX_JWT_CHARACTERS,
-    MAX_JWT_KEYS,
-    NOT_BEFORE_LEEWAY_S,
-    AcceptAnyJwt,
-    JwtValidator,
-    KeySetJwt,
-    RejectJwt,
-)
+from tandem.auth.jwt import AcceptAnyJwt, JwtValidator, KeySetJwt, RejectJwt
 from tandem.auth.keys import ALL_RIGHTS, NO_RIGHTS, Right
 from tandem.errors import ArgumentError, ConfigurationError, InvalidToken
+from tandem.limits import MAX_JWT_CHARACTERS, MAX_JWT_KEYS, NOT_BEFORE_LEEWAY_S
 
 NOW_S = 1_700_000_000
 LATER_S = NOW_S + 3_600

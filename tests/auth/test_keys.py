@@ -11,9 +11,6 @@ from hypothesis import strategies as st
 
 from tandem.auth.keys import (
     ALL_RIGHTS,
-    MAX_KEY_CHARACTERS,
-    MAX_RULE_NAME_CHARACTERS,
-    MAX_RULES_PER_SCOPE,
     NO_RIGHTS,
     AuthorizationRule,
     KeyRing,
@@ -24,6 +21,7 @@ from tandem.auth.keys import (
     with_implied,
 )
 from tandem.errors import ArgumentError, ConfigurationError, UsageError
+from tandem.limits import MAX_KEY_CHARACTERS, MAX_RULE_NAME_CHARACTERS, MAX_RULES_PER_SCOPE
 
 NAMES = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=20)
 RULES = st.builds(

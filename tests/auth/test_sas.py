@@ -17,15 +17,9 @@ from hypothesis import strategies as st
 from tandem.addresses import parse_address
 from tandem.auth.claims import Claims
 from tandem.auth.keys import ALL_RIGHTS, AuthorizationRule, KeyRing, Resource, Right
-from tandem.auth.sas import (
-    MAX_EXPIRY_DIGITS,
-    MAX_SAS_TOKEN_CHARACTERS,
-    is_sas_token,
-    make_token,
-    parse_token,
-    verify,
-)
+from tandem.auth.sas import is_sas_token, make_token, parse_token, verify
 from tandem.errors import ArgumentError, InvalidToken
+from tandem.limits import MAX_EXPIRY_DIGITS, MAX_SAS_TOKEN_CHARACTERS
 
 NOW_S = 1_700_000_000
 LATER_S = NOW_S + 3_600

@@ -20,8 +20,8 @@ from tandem.engine.subqueue import SubQueue
 from tandem.engine.transactions import Transaction
 from tandem.errors import ProtocolError
 from tandem.ids import Nonces
-from tandem.server.runner import restore
-from tandem.store.memory import MemoryStore
+from tandem.server.restoring import restore
+from tandem.testing.memory_store import MemoryStore
 
 __all__ = ["START_MS", "Desk", "body", "payload", "properties_of"]
 
@@ -221,7 +221,7 @@ class Desk:
     def commit(self, batch: list[Effects], duplicates: set[int]) -> None:
         """The second half: it is on disk, and told."""
         self.store.commit()
-        self.store.committed()
+        self.store.events.committed()
         self.namespace.shared(self.shared_bytes)
         self.shared_bytes = {}
         for effects in batch:

@@ -20,7 +20,7 @@ from tandem.errors import (
     NotFound,
     QuotaExceeded,
 )
-from tandem.limits import MAX_HEAD_MESSAGES, PARTITION_COUNT
+from tandem.limits import MAX_HEAD_MESSAGES, MAX_MESSAGES_PER_SENT_BATCH, PARTITION_COUNT
 from tests.engine.desk import Desk, body, payload
 from tests.markers import mission
 
@@ -44,6 +44,31 @@ def test_competing_consumers_get_each_message_once_and_in_turn() -> None:
     locks = desk.take()
     assert [body(lock) for lock in locks] == ["0", "1", "2", "3", "4", "5"]
     assert [consumers.index(lock.consumer) for lock in locks if lock.consumer is not None] == [0, 1, 2, 0, 1, 2]
+
+
+def test_receivers_that_leave_while_others_wait_are_not_kept() -> None:
+    desk = Desk()
+    queue = desk.queue()
+    stays = desk.receiver(queue.main)
+    for _ in range(100):
+        leaves = desk.receiver(queue.main)
+        queue.main.close_consumer(leaves)
+    assert len(queue.main.outlet._waiting) < 5
+    others = [desk.receiver(queue.main) for _ in range(3)]
+    queue.main.close_consumer(others[1])
+    desk.send(queue, *[payload(f"{number}") for number in range(6)])
+    remaining = [stays, others[0], others[2]]
+    assert [remaining.index(lock.consumer) for lock in desk.take() if lock.consumer is not None] == [0, 1, 2, 0, 1, 2]
+    assert queue.main.outlet._left_count == 0
+
+
+def test_a_batch_has_a_largest_number_of_messages() -> None:
+    desk = Desk()
+    queue = desk.queue()
+    desk.send_batch(queue, *[payload("a")] * MAX_MESSAGES_PER_SENT_BATCH)
+    with pytest.raises(MessageSizeExceeded, match=f"at most {MAX_MESSAGES_PER_SENT_BATCH}"):
+        desk.send_batch(queue, *[payload("a")] * (MAX_MESSAGES_PER_SENT_BATCH + 1))
+    assert queue.main.counts.active == MAX_MESSAGES_PER_SENT_BATCH
 
 
 @mission("M1")

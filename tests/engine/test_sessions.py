@@ -12,6 +12,7 @@ from tandem.engine.lock_table import Lock
 from tandem.engine.queue import Queue
 from tandem.engine.sessions import Sessions
 from tandem.errors import (
+    MessageLockLost,
     MessageSizeExceeded,
     NotAllowed,
     OperationTimeout,
@@ -43,6 +44,38 @@ def test_a_session_is_received_in_order_and_by_one_receiver() -> None:
     assert desk.take_bodies() == ["b1", "b2"]
     desk.send(queue, payload("a4", session_id="a"))
     assert desk.take_bodies() == ["a4"]
+
+
+def test_receivers_that_stop_waiting_for_a_session_leave_the_line_and_no_other_is_looked_at() -> None:
+    desk = Desk()
+    queue = queue_with_sessions(desk)
+    waiting = [desk.accept(queue, None) for _ in range(4)]
+    line = sessions_of(queue)._waiters
+    for consumer in (waiting[0], waiting[2]):
+        queue.main.close_consumer(consumer)
+    assert sessions_of(queue)._waiters is line
+    assert list(line) == [waiting[1], waiting[3]]
+    desk.send(queue, payload("a1", session_id="a"))
+    assert list(line) == [waiting[3]], "whoever came first gets the session"
+
+
+def test_a_lock_is_found_by_its_token_among_those_of_all_sessions_and_forgotten_when_it_ends() -> None:
+    desk = Desk()
+    queue = queue_with_sessions(desk)
+    consumers = []
+    for name in ("a", "b", "c"):
+        desk.send(queue, payload(name, session_id=name))
+        consumers.append(desk.accept(queue, name))
+    locks = desk.take()
+    assert [queue.main.find_lock(lock.token) for lock in locks] == locks
+    queue.main.complete(locks[0])
+    queue.main.close_consumer(consumers[1])
+    desk.flush()
+    with pytest.raises(MessageLockLost):
+        queue.main.find_lock(locks[0].token)
+    assert list(sessions_of(queue)._locks.values()) == [locks[2]]
+    desk.advance(6_000)
+    assert sessions_of(queue)._locks == {}
 
 
 def test_a_session_that_somebody_holds_is_refused() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tandem.amqp.message import Message
-from tandem.engine.descriptions import description_of
 from tandem.engine.rule import Rule
+from tandem.engine.stored_description import description_of
 from tandem.errors import ArgumentError
 from tests.engine.desk import body, payload, properties_of
 from tests.engine.topic_desk import TopicDesk, colored, rule, sql

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from tandem.amqp.message import Properties, encode_message
 from tandem.engine.topic import Topic
-from tandem.limits import RULE_WORK_PER_TURN
+from tandem.limits import MAX_ACTED_BYTES, RULE_WORK_PER_TURN
 from tests.engine.desk import body
-from tests.engine.topic_desk import TopicDesk, rule, sql
+from tests.engine.topic_desk import TopicDesk, correlation, rule, sql
 
 TEXT_CHARACTERS = 60_000
 # Each looks through the whole text, so this is more than twice the work of a turn.
@@ -132,3 +134,99 @@ def test_duplicates_of_a_message_that_waits_are_recognised() -> None:
     receiver = desk.receiver(topic.subscriptions["all"].main)
     assert [body(lock) for lock in desk.take()] == ["first"]
     assert receiver.is_open
+
+
+# --- copies and actions -----------------------------------------------------------------------------------------------
+
+
+def finish(desk: TopicDesk, topic: Topic) -> int:
+    """Let all that waits be copied. Returns the most messages that one turn has put into subscriptions."""
+    most = 0
+    while waiting(topic):
+        before = sum([one.main.counts.total for one in topic.subscriptions.values()])
+        turn(desk)
+        most = max(most, sum([one.main.counts.total for one in topic.subscriptions.values()]) - before)
+    return most
+
+
+def test_a_turn_makes_a_bounded_number_of_copies_however_many_messages_come_at_once() -> None:
+    desk = TopicDesk()
+    topic = desk.topic()
+    for number in range(100):
+        desk.subscription(topic, f"s{number}")
+    desk.namespace.begin(desk.now_ms)
+    desk.send_batch(topic, *[message(f"m{number}") for number in range(60)])
+    at_once = sum([one.main.counts.total for one in topic.subscriptions.values()])
+    most_copies = RULE_WORK_PER_TURN // 10_000 + 100
+    assert 0 < at_once <= most_copies
+    assert waiting(topic) == 60 - at_once // 100, "the others are on disk, and wait"
+    assert finish(desk, topic) <= most_copies
+    assert peek(desk, topic, "s99") == peek(desk, topic, "s0") == [f"m{number}" for number in range(60)]
+
+
+def test_actions_that_take_long_are_evaluated_over_several_turns() -> None:
+    desk = TopicDesk()
+    topic = desk.topic()
+    twice = "; ".join([f"SET p{number} = text + text" for number in range(30)] + ["REMOVE text"])
+    removed = "; ".join([f"REMOVE p{number}" for number in range(30)])
+    desk.subscription(topic, "all", *[rule(f"r{number}", action=f"{twice}") for number in range(10)])
+    desk.subscription(topic, "small", rule("r", action=f"{removed}; SET done = 1"))
+    desk.namespace.begin(desk.now_ms)
+    desk.send_batch(topic, *[message(f"m{number}", "a" * 1_000) for number in range(40)])
+    assert waiting(topic), "40 x 10 actions write 60,000 characters each"
+    finish(desk, topic)
+    assert topic.subscriptions["all"].main.counts.total == 400
+    assert desk.peek(topic.subscriptions["all"].main, 30) == ["m0"] * 10 + ["m1"] * 10 + ["m2"] * 10
+    assert peek(desk, topic, "small") == [f"m{number}" for number in range(40)]
+
+
+def test_copies_that_actions_make_share_the_body_in_memory() -> None:
+    desk = TopicDesk()
+    topic = desk.topic()
+    desk.subscription(topic, "all", *[rule(f"r{number}", action=f"SET n = {number}") for number in range(3)])
+    topic.take(topic.read(encode_message(application_properties={"a": 1}, data=bytes(100_000)), 0))
+    stored = [one.stored for one in desk.namespace.effects.appended]
+    fronts = [one.front for one in stored if one is not None]
+    assert len(fronts) == len(set(fronts)) == 3
+    assert max(len(front) for front in fronts) < 200
+    assert len({id(one.tail) for one in stored if one is not None}) == 1
+    desk.flush()
+    assert [len(text) for text in peek(desk, topic, "all")] == [100_000] * 3
+
+
+def test_actions_that_would_hold_too_much_together_fail_as_rules_do() -> None:
+    desk = TopicDesk()
+    topic = desk.topic()
+    desk.subscription(topic, "all", *[rule(f"r{number}", action=f"SET n = {number}") for number in range(200)])
+    desk.namespace.begin(desk.now_ms)
+    desk.send(topic, message("large", "a" * 200_000))
+    finish(desk, topic)
+    subscription = topic.subscriptions["all"]
+    assert subscription.main.counts.total == MAX_ACTED_BYTES // 200_060
+    (dead,) = cast("list[bytes]", desk.ask(lambda asker: subscription.dead_letter_queue.peek(1, 10, None, asker)))
+    assert f"more than {MAX_ACTED_BYTES} bytes".encode() in dead
+
+
+def test_filters_that_join_and_compare_long_texts_count_what_they_do() -> None:
+    desk = TopicDesk()
+    topic = desk.topic()
+    joined = " OR ".join([f"text + '{number}' = 'x'" for number in range(40)])
+    compared = " OR ".join(["text = copy"] * 40 + ["text > copy", "property(text) = 1", "text IN (copy, copy)"])
+    desk.subscription(topic, "nobody", *[rule(f"r{number}", sql(joined)) for number in range(200)])
+    desk.subscription(topic, "none", *[rule(f"r{number}", sql(f"NOT ({compared})")) for number in range(200)])
+    desk.namespace.begin(desk.now_ms)
+    properties: dict[str, object] = {"text": "a" * 60_000, "copy": "a" * 59_999 + "b"}
+    desk.send_batch(topic, *[encode_message(application_properties=properties, data=b"x")] * 3)
+    assert waiting(topic)
+    assert desk.namespace.rule_work_left <= 0
+
+
+def test_correlation_filters_cost_as_many_looks_as_they_name_different_properties() -> None:
+    desk = TopicDesk()
+    topic = desk.topic()
+    rules = [rule(f"r{number}", correlation(properties={f"p{number}": 1})) for number in range(1_000)]
+    desk.subscription(topic, "nobody", *rules)
+    desk.namespace.begin(desk.now_ms)
+    topic.take(topic.read(message("one"), 0))
+    assert desk.namespace.rule_work_left <= RULE_WORK_PER_TURN - 300 * 1_000
+    desk.flush()

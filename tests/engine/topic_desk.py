@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from tandem.amqp.message import Header, Properties, encode_message
 from tandem.amqp.types import Timestamp
-from tandem.engine.descriptions import description_of
 from tandem.engine.queue import Queue
 from tandem.engine.rule import Rule
+from tandem.engine.stored_description import description_of
 from tandem.engine.subscription import Subscription
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic import Topic

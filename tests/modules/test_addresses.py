@@ -9,8 +9,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tandem.addresses import (
-    MAX_ADDRESS_CHARACTERS,
-    MAX_ENTITY_NAME_CHARACTERS,
     Address,
     SubQueue,
     is_within,
@@ -20,6 +18,7 @@ from tandem.addresses import (
     validate_subscription_name,
 )
 from tandem.errors import ArgumentError
+from tandem.limits import MAX_ADDRESS_CHARACTERS, MAX_ENTITY_NAME_CHARACTERS
 
 # Lone surrogates included: an HTTP server may hand them on.
 HOSTILE_TEXT = st.text(st.characters()) | st.text(st.sampled_from("sb:/@[]%$.~ a0Q\x00\ud800"))

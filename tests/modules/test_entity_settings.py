@@ -12,14 +12,16 @@ from typing import Any, ClassVar, Final
 
 import pytest
 
-from tandem.client.atom import description_element, read_description
+from tandem.client.entities.atom import description_element, read_description
 from tandem.config import apply_entities, plan_entities, read_configuration
+from tandem.connection_string import ConnectionString
 from tandem.engine.description import QueueDescription
 from tandem.engine.namespace import Namespace
 from tandem.entity_settings import QUEUE, SETTINGS, TOPIC, Form, Setting, registered
-from tandem.errors import RemoteError
+from tandem.errors import ArgumentError, RemoteError
 from tandem.ids import Nonces
-from tandem.testing import Broker
+from tandem.management.client import ManagementClient
+from tandem.testing import Broker, Bus
 from tests.cli.program import TIME_LIMIT_S, environment
 from tools.generate_descriptions import source
 from tools.generate_docs import settings_table
@@ -156,6 +158,16 @@ def test_configurations_may_have_it(tmp_path: Path, name: str, text: str) -> Non
     namespace = Namespace("test", Nonces(lambda: bytes(8)), 1_000)
     apply_entities(namespace, plan_entities(namespace, read_configuration(path).default, updates=False))
     assert namespace.get("a").description.values[NAME] is True
+
+
+@pytest.mark.usefixtures("in_table")
+def test_a_bus_inside_a_test_takes_it_and_refuses_a_wrong_value() -> None:
+    with Bus() as bus:
+        bus.create_queue("bus", **{NAME: True})
+        shown = ManagementClient(ConnectionString.parse(bus.admin_connection_string)).queues.show("bus")
+        assert shown[NAME] is True
+        with pytest.raises(ArgumentError, match=f"{NAME} must be true or false"):
+            bus.create_queue("wrong", **{NAME: "yes"})
 
 
 @pytest.mark.usefixtures("in_table")

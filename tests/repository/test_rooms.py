@@ -1,4 +1,4 @@
-"""Where things are: tests mirror the package, and the page about the architecture names every folder that does not."""
+"""Where things are: tests mirror the package, and the names of neighbours tell them apart."""
 
 from __future__ import annotations
 
@@ -36,3 +36,22 @@ def test_every_package_has_its_folder_of_tests() -> None:
 def test_the_architecture_names_every_folder_that_mirrors_nothing() -> None:
     page = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     assert [name for name in sorted(PROGRAMMES) if f"`tests/{name}`" not in page] == []
+
+
+# Endings that make another word of the same noun.
+ENDINGS = ("ability", "ings", "ing", "ers", "er", "ions", "ion", "ies", "es", "s", "ed", "y", "e")
+
+
+def noun(name: str) -> str:
+    return next((name.removesuffix(one) for one in ENDINGS if name.endswith(one) and len(name) > len(one) + 2), name)
+
+
+def test_no_two_neighbours_have_names_that_differ_only_by_an_ending() -> None:
+    twins: list[list[str]] = []
+    for folder in sorted({path.parent for path in PACKAGE.rglob("*.py")}):
+        names: dict[str, list[str]] = {}
+        for path in sorted(folder.iterdir()):
+            if path.suffix == ".py" or (path / "__init__.py").exists():
+                names.setdefault(noun(path.stem), []).append(path.relative_to(PACKAGE).as_posix())
+        twins += [those for those in names.values() if len(those) > 1]
+    assert twins == []

@@ -53,8 +53,8 @@ def test_operations_are_metered_and_reported_and_a_hub_is_captured(tmp_path: Pat
         )
     assert metered.returncode == 0, metered.stderr
     rows = json.loads(metered.stdout)["Cost by entity and operation"]
-    assert {"entity": "orders", "operation": "send", "stage": "direct", "operations": "1", "units": "1"} in [
-        {name: row[name] for name in ("entity", "operation", "stage", "operations", "units")} for row in rows
+    assert {"entity": "orders", "operation": "send", "stage": "direct", "operations": "1", "charged": "1"} in [
+        {name: row[name] for name in ("entity", "operation", "stage", "operations", "charged")} for row in rows
     ]
     assert captured.stdout.startswith("captured 5 events of telemetry to "), captured.stderr
     assert "capture: Spark on Java" in captured.stderr

@@ -106,7 +106,7 @@ def _general_transfer(data: bytes, offset: int, end: int) -> tuple[Transfer, int
     return performative, stop
 
 
-# Longer than 70 lines: a call per field would cost more than the field.
+# Longer than 60 lines: a call per field would cost more than the field.
 def decode_transfer(data: bytes, offset: int, end: int) -> tuple[Transfer, int]:
     """The transfer whose `00 53 14` stands at `offset`, and where its payload starts."""
     try:

@@ -24,13 +24,13 @@ from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
 from tandem.errors import ConfigurationError
+from tandem.limits import MAX_PRICE_DIGITS
 from tandem.location import Location, LocationError, LocationLike
 
 __all__ = ["DEFAULT_TARIFF", "INBOUND_OPERATIONS", "OUTBOUND_OPERATIONS", "Rate", "Tariff", "read_tariff"]
 
 # A price for a million with six digits behind the point has twelve for a single unit, and one for a gigabyte has
 # fifteen for a single byte: decimals hold both exactly.
-MAX_PRICE_DIGITS: Final = 6
 _MILLION: Final = Decimal(1_000_000)
 _GIGABYTE: Final = Decimal(1_000_000_000)
 

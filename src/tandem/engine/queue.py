@@ -296,7 +296,7 @@ class Queue:
         if message.state != SCHEDULED:
             message.enqueued_time_ms = self.namespace.now_ms
         self._limit_time_to_live(message)
-        self.main.expect(message)
+        self.main.timetable.expect(message)
         self._write(self.main, message, row, properties)
 
     # --- scheduled messages ---------------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from typing import Final
 from tandem.client.errors import MessagingError
 from tandem.client.messaging.message import BrokeredMessage
 from tandem.client.messaging.messaging_factory import MessagingFactory
+from tandem.limits import MAX_WAITING_PAIRING_EVENTS
 from tandem.pairing.detour import Told
 
 __all__ = [
@@ -53,8 +54,7 @@ CLIENTS_PARTITION: Final = "1"
 Listener = Callable[["PairingEvent"], None]
 PairingEvent = dict[str, object]
 
-# Events. What waits to be written; the oldest are left out first.
-_MAX_WAITING: Final = 1_000
+# Events that are written at once.
 _MAX_PER_BATCH: Final = 100
 
 # Seconds. Counts of messages are summed up for as long as this before they are told.
@@ -110,7 +110,7 @@ class EventReporter:
         self._listener = listener
         # Counts of messages by event, entity and the details that tell one backlog queue from another.
         self._sums: dict[tuple[str, str, tuple[tuple[str, object], ...]], int] = {}
-        self._waiting: deque[PairingEvent] = deque(maxlen=_MAX_WAITING)
+        self._waiting: deque[PairingEvent] = deque(maxlen=MAX_WAITING_PAIRING_EVENTS)
         self._writer: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
         self._sender = self._factory.create_direct_sender(OPERATIONS_HUB)

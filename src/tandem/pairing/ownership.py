@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tandem.client.descriptions import QueueDescription
+from tandem.client.entities.generated import QueueDescription
 from tandem.connection_string import ServiceAddress
 from tandem.errors import ConfigurationError
 from tandem.hosts import is_cloud_host, is_loopback

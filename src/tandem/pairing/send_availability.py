@@ -38,12 +38,12 @@ from tandem.pairing.detour import (
 from tandem.pairing.discovery import keep_watching
 from tandem.pairing.events import EventReporter
 from tandem.pairing.failover import FailoverState
+from tandem.pairing.first_contact import identify_primary, require_two_namespaces
 from tandem.pairing.following import follow
 from tandem.pairing.judging import judge_backlog, judge_ping, judge_primary
 from tandem.pairing.options import SendAvailabilityPairedNamespaceOptions
 from tandem.pairing.ownership import BacklogOwner, Reached, resolve_owner
 from tandem.pairing.ping import make_ping
-from tandem.pairing.reaching import identify_primary, require_two_namespaces
 from tandem.pairing.reconciling import reconcile
 from tandem.pairing.rewriting import rewrite
 from tandem.pairing.rotation import BacklogRotation

@@ -154,7 +154,7 @@ class HubDesk(Desk):
     def maintain(self) -> None:
         """What the runner does about once a second: retention takes what is too old."""
         hubs = self.namespace.hubs
-        for one in self.store.maintain(self.now_ms, hubs.retention()):
+        for one in self.store.events.maintain(self.now_ms, hubs.retention()):
             hubs.trimmed(one.hub_number, one.partition_id, one.begin_sequence_number, one.size_bytes)
         self.flush()
 

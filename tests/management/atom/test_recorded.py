@@ -5,14 +5,15 @@ The recordings are those of the tests of azure-sdk-for-python, -java, -net and -
 
 from __future__ import annotations
 
+import contextlib
 import json
-import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
+from tandem.store.connection import connect
 from tandem.store.sqlite import DATABASE_NAME
 from tests.management.atom.documents import ATOM, FEED, SERVICE_BUS, UPDATE, elements, put, value
 from tests.management.http_api import Http, serving
@@ -133,20 +134,21 @@ async def test_enable_express_is_kept(tmp_path: Path) -> None:
             assert value(await http.ask("GET", path), kind, "EnableExpress") == "true"
 
 
-async def test_entities_that_an_older_broker_stored_are_read(tmp_path: Path) -> None:
+async def test_entities_that_an_older_broker_stored_are_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """The fields are those of the commits before these properties were stored."""
     async with serving(tmp_path / "data") as http:
         await http.make_queue("target")
         await http.make_queue("q", forward_to="target")
         await http.make_topic("t", "s")
     new = {"enable_express", "forward_to_scheme", "forward_dead_lettered_messages_to_scheme"}
-    with sqlite3.connect(tmp_path / "data" / DATABASE_NAME) as database:
-        rows = database.execute("SELECT number, fields FROM queue").fetchall()
+    with contextlib.closing(connect(tmp_path / "data" / DATABASE_NAME)) as database:
+        rows = list(database.execute("SELECT number, fields FROM queue"))
         for number, text in rows:
-            old = {name: field for name, field in json.loads(text).items() if name not in new}
+            old = {name: field for name, field in json.loads(str(text)).items() if name not in new}
             database.execute("UPDATE queue SET fields = ? WHERE number = ?", (json.dumps(old), number))
-    database.close()
+    caplog.clear()
     async with serving(tmp_path / "data") as http:
+        assert "damage" not in caplog.text
         queue = await http.ask("GET", "/q")
         assert (value(queue, "QueueDescription", "ForwardTo") or "").startswith("https://")
         assert value(queue, "QueueDescription", "EnableExpress") == "false"

@@ -13,16 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tandem.errors import ArgumentError
-from tandem.management.atom.xml import (
-    MAX_XML_ATTRIBUTES,
-    MAX_XML_BYTES,
-    MAX_XML_DEPTH,
-    MAX_XML_ELEMENTS,
-    Element,
-    element,
-    escaped,
-    read_xml,
-)
+from tandem.limits import MAX_XML_ATTRIBUTES, MAX_XML_BYTES, MAX_XML_DEPTH, MAX_XML_ELEMENTS
+from tandem.management.atom.xml import Element, element, escaped, read_xml
 
 # Seconds and bytes. What a bomb may cost. The most expensive takes 0.01 s: the rest is for a slow machine, and one that
 # works takes minutes.

@@ -12,7 +12,7 @@ import pytest
 
 from tandem.auth import AuthorizationRule, Right, make_token
 from tandem.engine.description import QueueDescription
-from tandem.management.requests import MAX_BODY_BYTES
+from tandem.limits import MAX_JSON_BODY_BYTES
 from tests.management.json_api.api_client import ROOT_RULE, Api, running
 from tests.markers import mission
 
@@ -194,14 +194,16 @@ async def test_a_body_that_is_no_object_is_refused(api: Api, content: bytes) -> 
 @pytest.mark.parametrize("is_length_told", [True, False])
 async def test_a_body_that_is_too_large_is_refused(api: Api, is_length_told: bool) -> None:
     async def in_pieces() -> AsyncIterator[bytes]:
-        for _ in range(MAX_BODY_BYTES // 1_024 + 1):
+        for _ in range(MAX_JSON_BODY_BYTES // 1_024 + 1):
             yield b" " * 1_024
 
-    content: Any = b" " * (MAX_BODY_BYTES + 1) if is_length_told else in_pieces()
+    content: Any = b" " * (MAX_JSON_BODY_BYTES + 1) if is_length_told else in_pieces()
     refused = await api.ask("PUT", "/$api/v1/queues/orders", content=content)
     assert refused.status == 413
     assert "262,144" in refused.error["message"]
-    assert (await api.ask("PUT", "/$api/v1/queues/orders", content=b" " * (MAX_BODY_BYTES - 2) + b"{}")).status == 201
+    assert (
+        await api.ask("PUT", "/$api/v1/queues/orders", content=b" " * (MAX_JSON_BODY_BYTES - 2) + b"{}")
+    ).status == 201
 
 
 @pytest.mark.parametrize("path", ["/$api/v1", "/$api/v1/", "/$api/v1/queues/", "/$api/v1/topics/", "/$api/v1/nothing"])

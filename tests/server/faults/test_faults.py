@@ -27,8 +27,8 @@ from tandem.auth import Right
 from tandem.connection_string import ConnectionString
 from tandem.driver import Client
 from tandem.errors import ArgumentError, ProtocolError, QuotaExceeded, RemoteError, UsageError
+from tandem.limits import MAX_FAULT_DELAY_MS
 from tandem.server.faults import Fault, FaultKind, FaultSettings
-from tandem.server.faults.fault import MAX_DELAY_MS
 from tandem.testing import Bus
 from tests.markers import mission
 from tests.patience import PATIENCE_S, until
@@ -256,7 +256,7 @@ async def test_refusing_connections_leaves_those_that_are_there(bus: Bus, client
 @mission("M14")
 async def test_delayed_messages_are_acknowledged_and_appear_later_in_their_order(bus: Bus, client: Client) -> None:
     sender = await client.sender("q")
-    bus.inject(FaultSettings(FaultKind.DELAY_VISIBILITY, "q", delay_ms=MAX_DELAY_MS))
+    bus.inject(FaultSettings(FaultKind.DELAY_VISIBILITY, "q", delay_ms=MAX_FAULT_DELAY_MS))
     for number in range(5):
         assert await sender.send(encode_message(data=b"%d" % number)) is ACCEPTED
     assert bus.receive_all("q") == []
@@ -269,7 +269,7 @@ async def test_delayed_messages_are_acknowledged_and_appear_later_in_their_order
 @mission("M14")
 async def test_clearing_shows_delayed_messages_at_once_and_before_later_ones(bus: Bus, client: Client) -> None:
     sender = await client.sender("q")
-    outage = bus.inject(FaultSettings(FaultKind.DELAY_VISIBILITY, "q", delay_ms=MAX_DELAY_MS))
+    outage = bus.inject(FaultSettings(FaultKind.DELAY_VISIBILITY, "q", delay_ms=MAX_FAULT_DELAY_MS))
     for number in range(300):
         await sender.send(encode_message(data=b"%d" % number))
     outage.restore()
@@ -351,7 +351,7 @@ async def test_a_restarted_entity_sends_everybody_away_and_forgets_locks(bus: Bu
     [
         (FaultSettings(FaultKind.STALL), "delay_ms is missing"),
         (
-            FaultSettings(FaultKind.STALL, delay_ms=MAX_DELAY_MS + 1),
+            FaultSettings(FaultKind.STALL, delay_ms=MAX_FAULT_DELAY_MS + 1),
             "delay_ms is 900001; it must be between 1 and 900000",
         ),
         (FaultSettings(FaultKind.REFUSE_SENDS, delay_ms=5), "has no use for it"),

@@ -15,8 +15,8 @@ from azure.servicebus.exceptions import (
 )
 
 from tandem.errors import EntityDisabled, ServerBusy
+from tandem.limits import MAX_FAULT_DELAY_MS
 from tandem.server.faults import FaultKind, FaultSettings
-from tandem.server.faults.fault import MAX_DELAY_MS
 from tandem.testing import Broker, Bus
 from tests.markers import mission
 from tests.patience import PATIENCE_S
@@ -114,7 +114,7 @@ def test_delayed_messages_survive_kill_9_and_appear_at_the_next_start_in_order_a
 ) -> None:
     with Broker(tmp_path, arguments=("--dev", "--tls", "off", "--allow-faults")) as broker:
         broker.create_queue("q")
-        order = {"kind": "delay-visibility", "entity": "q", "delay_ms": MAX_DELAY_MS}
+        order = {"kind": "delay-visibility", "entity": "q", "delay_ms": MAX_FAULT_DELAY_MS}
         broker.request("POST", "/$api/v1/faults", order)
         with client_of(broker.connection_string) as client, client.get_queue_sender("q") as sender:
             for number in range(10):

@@ -19,10 +19,8 @@ from tests.server.health.conditions import wait_for
 from tests.server.health.sabotage import BrokenBroker
 from tests.server.health.test_restarts import PATIENT
 from tests.server.health.traffic import Account, consuming, send_each
-from tests.store.damage import find_places
 from tests.store.faults import Fault
-
-LOG_NAME = f"{DATABASE_NAME}-wal"
+from tests.store.layout import LOG_NAME, find_layout
 
 
 def bodies(count: int = 60) -> list[str]:
@@ -31,9 +29,9 @@ def bodies(count: int = 60) -> list[str]:
 
 def middle_page(data_dir: Path) -> Fault:
     """A flipped bit in the page of a message in the middle."""
-    places, _ = find_places(data_dir)
-    row = sorted(places)[len(places) // 2]
-    name, start, end = places[row][0]
+    copies = find_layout(data_dir).copies
+    rows = sorted([key for kind, key in copies if kind == "message" and isinstance(key, int)])
+    name, start, end = copies["message", rows[len(rows) // 2]][0][0]
     assert name == DATABASE_NAME
     return Fault(name, "flip", (start + end) // 2, (start + end) // 2 + 1, 3)
 

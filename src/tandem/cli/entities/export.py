@@ -13,11 +13,9 @@ from tandem.cli.shared.broker import management
 from tandem.cli.shared.failure import CommandFailed
 from tandem.cli.shared.options import AsJson, Connection
 from tandem.cli.shared.output import neutral, print_json, print_table
+from tandem.limits import MAX_IMPORT_BYTES
 
 __all__ = ["export_entities", "import_entities"]
-
-# Bytes. What the broker takes at once, without what JSON needs around it.
-_MAX_DOCUMENT_BYTES: Final = 16_000_000
 
 _STANDARD_INPUT: Final = "-"
 
@@ -105,14 +103,14 @@ def import_entities(
 def _read(file: str) -> dict[str, Any]:
     try:
         if file == _STANDARD_INPUT:
-            content = sys.stdin.buffer.read(_MAX_DOCUMENT_BYTES + 1)
+            content = sys.stdin.buffer.read(MAX_IMPORT_BYTES + 1)
         else:
             with Path(file).open("rb") as opened:
-                content = opened.read(_MAX_DOCUMENT_BYTES + 1)
+                content = opened.read(MAX_IMPORT_BYTES + 1)
     except OSError as error:
         raise CommandFailed(f"{file} cannot be read: {error.strerror or error}") from error
-    if len(content) > _MAX_DOCUMENT_BYTES:
-        raise CommandFailed(f"{file} has more than {_MAX_DOCUMENT_BYTES:,} bytes")
+    if len(content) > MAX_IMPORT_BYTES:
+        raise CommandFailed(f"{file} has more than {MAX_IMPORT_BYTES:,} bytes")
     try:
         document = json.loads(content)
     except (ValueError, RecursionError) as error:

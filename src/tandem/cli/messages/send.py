@@ -18,6 +18,7 @@ from tandem.cli.shared.options import AsJson, BodyFile, Connection, EntityPath, 
 from tandem.cli.shared.output import Advance, print_done, progress
 from tandem.durations import parse_duration_ms
 from tandem.errors import ArgumentError
+from tandem.limits import MAX_MESSAGE_TIME_TO_LIVE_MS, MAX_SENT_MESSAGES
 
 if TYPE_CHECKING:
     from tandem.client import BrokeredMessage
@@ -30,7 +31,7 @@ MakeMessage = Callable[[], "BrokeredMessage"]
 SendOne = Callable[[], Awaitable[None]]
 
 BodyText = Annotated[str | None, typer.Argument(metavar="[BODY]", help="The body, a text.", show_default=False)]
-MessageCount = Annotated[int, typer.Option(help="Send that many of them.", min=1, max=10_000_000)]
+MessageCount = Annotated[int, typer.Option(help="Send that many of them.", min=1, max=MAX_SENT_MESSAGES)]
 
 # Messages. What is under way before the broker has acknowledged it.
 _WINDOW: Final = 500
@@ -51,7 +52,7 @@ def user_properties(texts: list[str]) -> dict[str, object]:
 def _time_to_live(text: str | None) -> timedelta | None:
     value_ms = None if text is None else parse_duration_ms(text, "--time-to-live")
     # More than a header can say is as good as for ever.
-    return None if value_ms is None or value_ms >= 2**32 else timedelta(milliseconds=value_ms)
+    return None if value_ms is None or value_ms > MAX_MESSAGE_TIME_TO_LIVE_MS else timedelta(milliseconds=value_ms)
 
 
 def _scheduled_at(text: str | None) -> datetime | None:

@@ -9,7 +9,7 @@ import typer
 
 from tandem.cli.shared.failure import CommandFailed
 from tandem.durations import duration_text, parse_duration_ms
-from tandem.limits import MAX_MESSAGE_SIZE_BYTES
+from tandem.limits import MAX_BACKLOG_QUEUES, MAX_MESSAGE_SIZE_BYTES
 
 if TYPE_CHECKING:
     from tandem.cost.backlog_capacity import BacklogCapacity
@@ -109,6 +109,4 @@ def _queues(count: int) -> str:
 
 
 def _beyond(count: int) -> str:
-    from tandem.pairing.backlog import MAX_BACKLOG_QUEUES
-
     return "" if count <= MAX_BACKLOG_QUEUES else f", more than the {MAX_BACKLOG_QUEUES:,} that a pair can have"

@@ -18,8 +18,9 @@ from tandem.cli.shared.commands import made_by
 from tandem.cli.shared.failure import CommandFailed
 from tandem.cli.shared.options import AsJson
 from tandem.cli.shared.output import neutral, print_json, print_table, progress
-from tandem.drill.plan import ENTITIES, MAX_PAIRS, DrillPlan, DriverName, Fault
+from tandem.drill.plan import ENTITIES, DrillPlan, DriverName, Fault
 from tandem.durations import parse_duration_ms
+from tandem.limits import MAX_DRILL_PAIRS
 
 __all__ = ["drill"]
 
@@ -63,7 +64,9 @@ def _plan(
         bool,
         typer.Option("--two-spellings", help="Reach the primary as 127.0.0.1, and from the syphon as localhost."),
     ] = False,
-    pairs: Annotated[int, typer.Option(help="Number of pairs; their secondary is the same.", min=1, max=MAX_PAIRS)] = 1,
+    pairs: Annotated[
+        int, typer.Option(help="Number of pairs; their secondary is the same.", min=1, max=MAX_DRILL_PAIRS)
+    ] = 1,
 ) -> DrillPlan:
     return DrillPlan(
         messages,

@@ -81,8 +81,8 @@ async def _owner(primary: str, secondary: str, name: str | None) -> BacklogOwner
     from tandem.client import MessagingError, MessagingFactory, NamespaceManager
     from tandem.connection_string import ServiceAddress
     from tandem.pairing.backlog import list_backlog_queues
+    from tandem.pairing.first_contact import reach
     from tandem.pairing.ownership import Reached, resolve_owner
-    from tandem.pairing.reaching import reach
 
     try:
         queues = await list_backlog_queues(NamespaceManager.from_connection_string(secondary, client_settings()))
@@ -217,7 +217,7 @@ async def _reach(manager: NamespaceManager) -> str:
 
 async def _different(primary: NamespaceManager, secondary: str, owner: BacklogOwner) -> str:
     from tandem.client import MessagingFactory
-    from tandem.pairing.reaching import require_two_namespaces
+    from tandem.pairing.first_contact import require_two_namespaces
 
     async with MessagingFactory.from_connection_string(secondary, client_settings()) as factory:
         await require_two_namespaces(owner, primary.address, factory)
@@ -319,7 +319,8 @@ def show_status(
 
 async def _status(secondary: str, owner: BacklogOwner) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     from tandem.client import NamespaceManager
-    from tandem.pairing.backlog import MAX_BACKLOG_QUEUES, list_backlog_queues
+    from tandem.limits import MAX_BACKLOG_QUEUES
+    from tandem.pairing.backlog import list_backlog_queues
 
     manager = NamespaceManager.from_connection_string(secondary, client_settings())
     found = await list_backlog_queues(manager)

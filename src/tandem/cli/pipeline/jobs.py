@@ -6,7 +6,6 @@ import contextlib
 import enum
 import time
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -259,7 +258,7 @@ def report(
     html: Annotated[
         Location | None, typer.Option(metavar="FILE", parser=Location, help="Write a self-contained HTML page.")
     ] = None,
-    title: Annotated[str, typer.Option(help="Title of the page.")] = "Tandem: what the bus did",
+    title: Annotated[str, typer.Option(help="Title of the page.")] = "What the bus did",
     source: Annotated[
         Location | None,
         typer.Option(
@@ -292,10 +291,10 @@ def report(
         _run_everything(source.local_path, place, tariff, master)
     show_results(place, "", as_json)
     if target is not None:
-        from tandem.spark.report.page import page
+        from tandem.spark.report.page import render
         from tandem.spark.report.results import read_results
 
-        target.write_text(page(read_results(place), title, datetime.now(UTC)))
+        target.write_text(render(read_results(place), title=title))
         typer.echo(f"wrote {target}", err=True)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from zlib import crc32
 
 from tandem.amqp.batch import partition_key, split_batch
-from tandem.amqp.message import Message, with_service_decimals
+from tandem.amqp.message import Message
+from tandem.amqp.rewriting import with_service_decimals
 from tandem.amqp.sections import (
     APPLICATION_PROPERTIES,
     DECIMAL128,

@@ -16,6 +16,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from tandem.client import sync
+from tandem.client.entities.namespace_manager import NamespaceManager
 from tandem.client.errors import (
     CertificateNotTrustedError,
     HostNotFoundError,
@@ -23,7 +24,6 @@ from tandem.client.errors import (
     OperationTimeoutError,
 )
 from tandem.client.messaging.messaging_factory import MessagingFactory
-from tandem.client.namespace_manager import NamespaceManager
 from tandem.client.settings import MessagingFactorySettings
 from tandem.client.wire.token_provider import token_provider_of
 from tandem.connection_string import ConnectionString, ServiceAddress
@@ -34,6 +34,7 @@ from tandem.pairing.backlog import backlog_queue_path, ensure_backlog_queues, li
 from tandem.pairing.detour import Judgement, Outcome, PairedEntity, PairedSender, Told
 from tandem.pairing.events import EventDescriber, EventReporter, Listener
 from tandem.pairing.failover import FailoverState
+from tandem.pairing.first_contact import outage_of_unknown_host, reach, require_two_namespaces
 from tandem.pairing.judging import FailoverRule
 from tandem.pairing.options import (
     DEFAULT_BACKLOG_QUEUES,
@@ -44,7 +45,6 @@ from tandem.pairing.options import (
     check_rule,
 )
 from tandem.pairing.ownership import BacklogOwner, Reached, resolve_owner
-from tandem.pairing.reaching import outage_of_unknown_host, reach, require_two_namespaces
 from tandem.pairing.reconciling import reconcile
 from tandem.pairing.rotation import BacklogRotation
 

@@ -7,11 +7,11 @@ from types import TracebackType
 from typing import Self
 
 from tandem.client.blocking import run
+from tandem.client.entities.namespace_manager import NamespaceManager
 from tandem.client.messaging.messaging_factory import MessagingFactory
-from tandem.client.namespace_manager import NamespaceManager
 from tandem.client.wire.waiting import Waiting
+from tandem.limits import MAX_BACKLOG_QUEUES
 from tandem.pairing.azure.pair import PairedServiceBusOptions, SdkReporter
-from tandem.pairing.backlog import MAX_BACKLOG_QUEUES
 from tandem.pairing.detour import Told
 from tandem.pairing.discovery import BacklogFinder, keep_watching
 from tandem.pairing.options import asynchronous

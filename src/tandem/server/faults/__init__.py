@@ -13,9 +13,9 @@ desk          setting, listing and clearing them, with what that does to clients
 from __future__ import annotations
 
 from tandem.fault_kinds import ERRORS, FaultKind
+from tandem.server.faults.active_faults import Encounter, Faults, Verdict
 from tandem.server.faults.desk import FaultDesk, FaultsNotAllowed
 from tandem.server.faults.fault import Fault, FaultSettings
-from tandem.server.faults.faults import Encounter, Faults, Verdict
 
 __all__ = [
     "ERRORS",

@@ -24,7 +24,7 @@ from tandem.engine.hubs.receiver import EventDelivery
 from tandem.engine.lock_table import Lock
 from tandem.errors import ProtocolError
 from tandem.limits import MESSAGE_OVERHEAD_BYTES
-from tandem.server.faults.faults import Faults, Verdict
+from tandem.server.faults.active_faults import Faults, Verdict
 from tandem.server.nodes.acknowledging import Acknowledging
 from tandem.server.nodes.egress import Egress
 from tandem.server.nodes.event_hub import EventEgress

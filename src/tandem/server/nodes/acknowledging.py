@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Final, cast
 
 from tandem.addresses import Address
 from tandem.amqp import IncomingDelivery, ReceiverLink, Rejected, TransactionalState
+from tandem.engine.hubs.hub import EventHub
 from tandem.engine.metering import Tally
 from tandem.engine.namespace import Namespace
+from tandem.engine.queue import Queue
 from tandem.errors import ProtocolError
 from tandem.limits import MESSAGE_OVERHEAD_BYTES, UNDECIDED_DELIVERY_BYTES
 from tandem.server.nodes.link_meter import LinkMeter
@@ -24,21 +26,13 @@ SEND: Final = "send"
 class Acknowledging:
     """Credit for what a client may send ahead, and one acknowledgement for all that came in a turn."""
 
-    def __init__(
-        self,
-        peer: Peer,
-        link: ReceiverLink,
-        address: Address,
-        namespace: Namespace,
-        credit: int,
-        entity: str,
-        entity_kind: str,
-    ) -> None:
+    def __init__(self, peer: Peer, link: ReceiverLink, address: Address, entity: Queue | EventHub, credit: int) -> None:
         self.peer = peer
         self.link = link
         self.address = address
-        self._namespace = namespace
-        self.entity = entity
+        self._namespace: Namespace = entity.namespace
+        self._sent_to = entity
+        self.entity = entity.name
         self._loads = peer.services.loads
         # Deliveries that a client may send ahead of our acknowledgements; topped up at half.
         self._credit = credit
@@ -49,7 +43,7 @@ class Acknowledging:
         self._accepted_settled_bytes = 0
         # Taken, and not acknowledged yet.
         self.in_flight = 0
-        self.meter = LinkMeter(peer, entity, entity_kind)
+        self.meter = LinkMeter(peer, entity.name, entity.description.kind)
         self._sends = self.meter.tally(SEND)
         # Of the acknowledgements under way, oldest first: when what they are for came, what it is counted as, how many
         # messages it has, and what is held for it.
@@ -61,11 +55,6 @@ class Acknowledging:
 
     def take_unanswered(self, delivery: IncomingDelivery) -> None:
         """Take a delivery without acknowledging it; raise what it would be refused with."""
-        raise NotImplementedError
-
-    @property
-    def is_entity_deleted(self) -> bool:
-        """The entity of this link is deleted, whether or not another has its name by now."""
         raise NotImplementedError
 
     def acknowledge_later(self, delivery: IncomingDelivery, message_count: int) -> None:
@@ -124,7 +113,7 @@ class Acknowledging:
         signed = self.peer.tracker.sign(error, self.entity)
         self.link.settle(delivery, Rejected(signed))
         self.meter.refused(SEND, error, len(delivery.payload))
-        if self.is_entity_deleted:
+        if self._sent_to.is_dropped:
             self.link.detach(signed)
             self.peer.forget(self.link)
         else:

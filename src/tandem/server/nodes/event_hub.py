@@ -52,7 +52,7 @@ class EventIngress(Acknowledging):
             raise NotAllowed(f"Events cannot be sent to '{address.path}': send them to the hub.", Scope.LINK)
         if not hub.description.can_send:
             raise hub.disabled()
-        super().__init__(peer, link, address, hub.namespace, _CREDIT, hub.name, "hub")
+        super().__init__(peer, link, address, hub, _CREDIT)
         self._hub = hub
         self._partition: Partition | None = None if path.partition_id is None else hub.partition(path.partition_id)
         if hub.name == OPERATIONS_HUB:
@@ -88,10 +88,6 @@ class EventIngress(Acknowledging):
         properties[Symbol(wire_names.PRODUCER_ID)] = mark.producer_id
         properties[Symbol(wire_names.PRODUCER_EPOCH)] = Short(mark.epoch)
         properties[Symbol(wire_names.PRODUCER_SEQUENCE_NUMBER)] = Int(mark.sequence_number)
-
-    @property
-    def is_entity_deleted(self) -> bool:
-        return self._hub.is_dropped
 
     def on_delivery(self, delivery: IncomingDelivery) -> None:
         try:

@@ -41,7 +41,7 @@ class Ingress(Acknowledging):
             raise NotAllowed(f"Messages cannot be sent to '{address.path}': send them to the topic.", Scope.LINK)
         if not queue.description.can_send:
             raise queue.disabled()
-        super().__init__(peer, link, address, queue.namespace, _CREDIT, queue.name, queue.description.kind)
+        super().__init__(peer, link, address, queue, _CREDIT)
         self._queue = queue
         self.destination = text_property(event, wire_names.TRANSFER_DESTINATION)
         if self.destination is not None:
@@ -52,10 +52,6 @@ class Ingress(Acknowledging):
         reply.properties = sending_properties(queue.max_batch_size_bytes)
         link.accept(reply)
         link.grant(_CREDIT)
-
-    @property
-    def is_entity_deleted(self) -> bool:
-        return self._queue.is_dropped
 
     def on_delivery(self, delivery: IncomingDelivery) -> None:
         queue = self._queue

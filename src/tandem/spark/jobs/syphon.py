@@ -25,8 +25,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from tandem.client import BrokeredMessage, MessageSender, MessageState, MessagingFactory, NamespaceManager, blocking
 from tandem.client.errors import MessagingError
+from tandem.limits import MAX_BACKLOG_QUEUES
 from tandem.location import Location, LocationLike
-from tandem.pairing.backlog import MAX_BACKLOG_QUEUES
 from tandem.pairing.detour import Told
 from tandem.pairing.discovery import BacklogFinder
 from tandem.pairing.events import EventDescriber, write_events

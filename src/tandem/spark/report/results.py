@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from tandem.errors import ConfigurationError
 from tandem.location import Location, LocationLike
 
-__all__ = ["Results", "read_results"]
+__all__ = ["Results", "Row", "read_results"]
 
 Row = dict[str, Any]
 

@@ -1,7 +1,6 @@
 """The log of event hubs: appended in groups with one fsync for all, sealed into columns, trimmed from its old end.
 
 event_log      the whole: what is appended, committed, read, kept and dropped
-memory         the same in memory, for tests and simulations
 journal/       what is young: one file for all partitions; its frames, the tail of each partition, the batch of the next
                commit, and the marks and reservations that notice a lost end
 partitions/    the index: each partition with its segments and its tail, and the numbers that are missing

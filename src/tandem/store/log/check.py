@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 from tandem.errors import ArrowUnavailable, DecodeError, StoreCorrupt
+from tandem.limits import MAX_FINDINGS
 from tandem.store.log.damage_log import DamageLog, EventsDamaged
 from tandem.store.log.event_log import JOURNAL_NAME
 from tandem.store.log.journal.frames import EVENTS, decode_record
@@ -25,9 +25,6 @@ from tandem.store.log.segments.open_segment import OpenSegment
 from tandem.store.log.segments.segment import Segment, partition_folder
 
 __all__ = ["LogReport", "check_log"]
-
-# Findings. More of them say nothing new.
-_MAX_FINDINGS: Final = 1_000
 
 # What is being done, how much of it is done, and out of how much.
 Progress = Callable[[str, int, int], None]
@@ -53,7 +50,7 @@ class LogReport:
     findings: list[str] = field(default_factory=list)
 
     def add(self, finding: str) -> None:
-        if len(self.findings) < _MAX_FINDINGS:
+        if len(self.findings) < MAX_FINDINGS:
             self.findings.append(finding)
 
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from tandem.engine.hubs.event import Event
 from tandem.engine.hubs.record import EventRecord
 from tandem.errors import StoreFailed
+from tandem.limits import MAX_MISSING_RANGES
 from tandem.store.damage import Damage
 from tandem.store.log.damage_log import DamageLog, EventsDamaged
 from tandem.store.log.files import DiskFiles, Files
@@ -60,10 +61,6 @@ JOURNAL_NAME: Final = "journal"
 
 # Records of the journal that stay taken apart, for a reader that asks for some events of a large one at a time.
 _KEPT_RECORDS: Final = 8
-
-# Ranges of missing events that one bulk read may have: of at most 40 characters each in the head of the answer, which
-# clients read up to 8 KiB or more.
-_MAX_MISSING_RANGES: Final = 100
 
 
 class EventLog:
@@ -431,7 +428,7 @@ class EventLog:
         self._take_found()
         partition = self._table.find(hub_number, partition_id)
         missing = [] if partition is None else partition.missing_columns.within(first, end)
-        return missing[_MAX_MISSING_RANGES - 1][1] if len(missing) > _MAX_MISSING_RANGES else end
+        return missing[MAX_MISSING_RANGES - 1][1] if len(missing) > MAX_MISSING_RANGES else end
 
     def size_bytes(self, hub_number: int, partition_id: int) -> int:
         """Of all payloads of a partition that are retained."""

@@ -15,7 +15,7 @@ from operator import le
 from pathlib import Path
 from typing import Final
 
-from tandem.amqp.message import with_service_decimals
+from tandem.amqp.rewriting import with_service_decimals
 from tandem.amqp.sections import DECIMAL128, NO_ENTRIES, Entries
 from tandem.engine.hubs.event import Event
 from tandem.store.descriptors import with_descriptors

@@ -1,4 +1,4 @@
-"""The log of event hubs in memory: for simulations, and for brokers that are to forget everything."""
+"""The log of event hubs in memory, for tests and simulations."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 from xml.etree import ElementTree
 
-from tandem.client.atom import INSTANCE, SERVICE_BUS, find, local_name, read_moment, text_of
-from tandem.client.descriptions import RuleDescription
+from tandem.client.entities.atom import INSTANCE, SERVICE_BUS, find, local_name, read_moment, text_of
+from tandem.client.entities.entity import RuleDescription
 from tandem.client.errors import MessagingError
 from tandem.errors import UsageError
 from tandem.rules import CorrelationFilter, FalseFilter, Filter, SqlAction, SqlFilter, TrueFilter

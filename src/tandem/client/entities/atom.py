@@ -12,10 +12,8 @@ from urllib.parse import unquote, urlsplit
 from xml.etree import ElementTree
 
 from tandem.arguments import Argument, Words
-from tandem.client.descriptions import (
-    NEVER,
-    ConsumerGroupDescription,
-    EntityStatus,
+from tandem.client.entities.entity import NEVER, ConsumerGroupDescription
+from tandem.client.entities.generated import (
     EventHubDescription,
     QueueDescription,
     SubscriptionDescription,
@@ -28,6 +26,7 @@ from tandem.entity_settings import (
     ELEMENTS,
     SERVICE_WORDS,
     SETTINGS,
+    EntityStatus,
     Form,
     Setting,
     settings_of,

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from tandem.arguments import ARGUMENT_HEADER, Argument
-from tandem.client.atom import (
+from tandem.client.entities.atom import (
     description_element,
     entries_of,
     entry_xml,
@@ -20,22 +20,20 @@ from tandem.client.atom import (
     read_path,
     text_of,
 )
-from tandem.client.descriptions import (
-    DEFAULT_RULE_NAME,
-    ConsumerGroupDescription,
+from tandem.client.entities.entity import DEFAULT_RULE_NAME, ConsumerGroupDescription, RuleDescription
+from tandem.client.entities.generated import (
     EventHubDescription,
     QueueDescription,
-    RuleDescription,
     SubscriptionDescription,
     TopicDescription,
 )
+from tandem.client.entities.rule_xml import read_rule, rule_element
 from tandem.client.errors import (
     MessagingCommunicationError,
     MessagingEntityNotFoundError,
     error_of_http_status,
     reaching_error,
 )
-from tandem.client.rule_xml import read_rule, rule_element
 from tandem.client.settings import MessagingFactorySettings
 from tandem.client.wire.retry import Retrier
 from tandem.client.wire.token_provider import TokenProvider, token_provider_of

@@ -1,34 +1,21 @@
-"""Shapes as the text of an SVG picture, in a light and a dark scheme, and the numbers on its axes."""
+"""Shapes as the text of an SVG picture, and the numbers on its axes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Final
 from xml.sax.saxutils import escape
+
+from tandem.pages.stylesheet import PICTURE_STYLE
 
 __all__ = ["circle", "document", "legend", "line", "polyline", "rectangle", "round_up", "short", "text"]
 
-# The classes of shapes: s0 to s3 are the colours of series, as areas and as lines.
-_STYLE: Final = """\
-text { font: 11px system-ui, sans-serif; fill: #444 }
-.value { font-size: 9px }
-.title { font-size: 13px; font-weight: 600; fill: #111 }
-.grid { stroke: #ddd } .axis { stroke: #888 }
-.s0 { fill: #2563a8; stroke: #2563a8 } .s1 { fill: #d9822b; stroke: #d9822b }
-.s2 { fill: #8a8f98; stroke: #8a8f98 } .s3 { fill: #3a9d6e; stroke: #3a9d6e }
-.line { fill: none; stroke-width: 2 } .bar { stroke: none }
-@media (prefers-color-scheme: dark) {
-  .sheet { fill: #16181d } text { fill: #b8bcc4 } .title { fill: #f0f0f0 } .grid { stroke: #333 }
-}"""
 
-
-def document(title: str, width: int, height: int, parts: Iterable[str], style: str = "") -> str:
-    """The whole picture. `style` adds classes to those that are there."""
+def document(title: str, width: int, height: int, parts: Iterable[str]) -> str:
+    """Return a whole picture, as a file of its own, in a light and a dark scheme."""
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
-    styles = f"{_STYLE}\n{style}" if style else _STYLE
-    sheet = f'<rect class="sheet" width="{width}" height="{height}" fill="#fff"/>'
-    named = f"<title>{escape(title)}</title><style>{styles}</style>"
+    sheet = f'<rect class="sheet" width="{width}" height="{height}"/>'
+    named = f"<title>{escape(title)}</title><style>{PICTURE_STYLE}</style>"
     return "\n".join([head, named, sheet, text(12, 22, title, "title"), *parts, "</svg>"]) + "\n"
 
 
@@ -54,22 +41,15 @@ def circle(kind: str, x: float, y: float, radius: float, told: str = "") -> str:
 def polyline(number: int, points: Iterable[tuple[float, float]]) -> str:
     """In the colour of the series with this number."""
     joined = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-    # The class of the series also fills; a line must not.
-    return f'<polyline class="s{number % 4} line" style="fill:none" points="{joined}"/>'
+    return f'<polyline class="s{number % 4} line" points="{joined}"/>'
 
 
-def legend(x: float, y: float, names: Sequence[str], kinds: Sequence[str] | None = None, end: float = math.inf) -> str:
-    """Names side by side, each behind a patch in the colour of its series, or of the class that is given for it; as
-    many as there is room for before the `end`."""
+def legend(x: float, y: float, names: Sequence[str]) -> str:
+    """Names side by side, each behind a patch in the colour of its series."""
     parts: list[str] = []
     for number, name in enumerate(names):
-        kind = f"s{number % 4}" if kinds is None else kinds[number]
-        width = 28 + 6.2 * len(name)
-        if x + width > end:
-            parts.append(text(x, y + 8, f"and {len(names) - number} more"))
-            break
-        parts += [rectangle(f"bar {kind}", x, y, 9, 9), text(x + 13, y + 8, name)]
-        x += width
+        parts += [rectangle(f"bar s{number % 4}", x, y, 9, 9), text(x + 13, y + 8, name)]
+        x += 28 + 6.2 * len(name)
     return "".join(parts)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from tandem.client.description_parts import NEVER, Entity, MessageEntity, reported
+from tandem.client.entities.entity import NEVER, Entity, MessageEntity, reported
 from tandem.entity_settings import EntityStatus
 
 __all__ = ["EventHubDescription", "QueueDescription", "SubscriptionDescription", "TopicDescription"]

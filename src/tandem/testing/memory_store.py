@@ -1,4 +1,4 @@
-"""The contract of a store in memory, for tests and simulations.
+"""A store in memory, for tests and simulations of the engine: it keeps every promise of `tandem.store.base`.
 
 All state is in dictionaries of values that never change, so that a transaction is undone by putting old values back:
 `write` notes each value that it replaces, `commit` forgets the notes, `crash` follows them backwards. Orders are kept
@@ -8,10 +8,12 @@ beside the dictionaries and made anew after a crash.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
+from functools import singledispatchmethod
 from typing import Final, NamedTuple, cast
 
 from tandem.amqp.stored import Stored
+from tandem.engine import queries
 from tandem.engine.effects import (
     Change,
     DropHub,
@@ -29,22 +31,6 @@ from tandem.engine.effects import (
     StreamChange,
 )
 from tandem.engine.message import ACTIVE, NEVER_MS, SEQUENCE_BITS, SEQUENCE_MASK, BrokeredMessage, SharedBody
-from tandem.engine.queries import (
-    ANY_STATE,
-    DueQuery,
-    EnqueuedBeforeQuery,
-    ExpiredQuery,
-    MessagesQuery,
-    NextTimesQuery,
-    Query,
-    ReadySessionsQuery,
-    RowsQuery,
-    ScanQuery,
-    SessionListQuery,
-    SessionPageQuery,
-    SessionRecord,
-    SessionStateQuery,
-)
 from tandem.engine.queue import STREAMS_PER_QUEUE
 from tandem.engine.session_key import session_key
 from tandem.errors import StoreFailed
@@ -58,10 +44,10 @@ from tandem.store.base import (
     StreamRecord,
     Written,
 )
-from tandem.store.log.memory import MemoryLog
+from tandem.store.events import StoredEvents
 from tandem.store.modify import modified
 from tandem.store.session_counts import count_by_session
-from tandem.store.with_log import WithLog
+from tandem.testing.memory_log import MemoryLog
 
 __all__ = ["MemoryStore"]
 
@@ -160,7 +146,7 @@ _MISSING: Final = _Missing()
 _Note = tuple[dict, object, object]  # type: ignore[type-arg]
 
 
-class MemoryStore(WithLog):
+class MemoryStore:
     """A store that lasts as long as the object. `is_full` says for tests that there is no room."""
 
     def __init__(self) -> None:
@@ -175,23 +161,10 @@ class MemoryStore(WithLog):
         self._bodies: dict[int, _Body] = {}
         self._hubs: dict[int, HubRecord] = {}
         self.log = MemoryLog()
-        super().__init__(self.log)
+        self.events = StoredEvents(self.log)
         # Streams of deleted queues: what is still written to one has no reader, and nobody counts it.
         self._dropped: dict[int, bool] = {}
         self._notes: list[_Note] = []
-        self._readers: dict[type[Query], Callable[[Query, _Stream], None]] = {
-            MessagesQuery: self._read_messages,  # type: ignore[dict-item] # each reader is called with its own kind
-            RowsQuery: self._read_rows,  # type: ignore[dict-item]
-            DueQuery: self._read_due,  # type: ignore[dict-item]
-            ExpiredQuery: self._read_expired,  # type: ignore[dict-item]
-            EnqueuedBeforeQuery: self._read_enqueued_before,  # type: ignore[dict-item]
-            NextTimesQuery: self._read_next_times,  # type: ignore[dict-item]
-            ReadySessionsQuery: self._read_ready_sessions,  # type: ignore[dict-item]
-            ScanQuery: self._scan,  # type: ignore[dict-item]
-            SessionListQuery: self._read_session_list,  # type: ignore[dict-item]
-            SessionPageQuery: self._read_session_page,  # type: ignore[dict-item]
-            SessionStateQuery: self._read_session_state,  # type: ignore[dict-item]
-        }
 
     # --- start and end --------------------------------------------------------------------------------------
 
@@ -258,7 +231,7 @@ class MemoryStore(WithLog):
         elif self.log.has_uncommitted:
             self.log.commit()
         self.log.committed()
-        self._dropped_hubs.clear()
+        self.events.dropped_hubs.clear()
         self._notes.clear()
         self._is_crashed = True
 
@@ -395,7 +368,7 @@ class MemoryStore(WithLog):
             self._delete(self._hubs, change.number)
             last = max(int(self._settings.get(LAST_DROPPED_HUB, 0)), change.number)
             self._set(self._settings, LAST_DROPPED_HUB, str(last))
-            self._dropped_hubs.add(change.number)
+            self.events.dropped_hubs.add(change.number)
         elif isinstance(change, PutSetting):
             self._set(self._settings, change.name, change.value)
         elif isinstance(change, PutQueue):
@@ -495,13 +468,18 @@ class MemoryStore(WithLog):
 
     # --- reading --------------------------------------------------------------------------------------------
 
-    def read(self, query: Query) -> None:
+    def read(self, query: queries.Query) -> None:
         self._require_power()
-        if self.read_events(query):
+        if self.events.read(query):
             return
-        self._readers[type(query)](query, self._streams.get(query.stream) or _Stream())
+        self._read(query, self._streams.get(query.stream) or _Stream())
 
-    def _read_messages(self, query: MessagesQuery, stream: _Stream) -> None:
+    @singledispatchmethod
+    def _read(self, query: queries.Query, stream: _Stream) -> None:
+        raise NotImplementedError(f"there is no reader for {query!r}")
+
+    @_read.register
+    def _read_messages(self, query: queries.MessagesQuery, stream: _Stream) -> None:
         messages: list[BrokeredMessage] = []
         size_bytes = 0
         for number, message in stream.within(query.after, query.up_to):
@@ -514,7 +492,8 @@ class MemoryStore(WithLog):
                 size_bytes += message.size_bytes
         query.answer(messages)
 
-    def _read_rows(self, query: RowsQuery, stream: _Stream) -> None:
+    @_read.register
+    def _read_rows(self, query: queries.RowsQuery, stream: _Stream) -> None:
         messages: list[BrokeredMessage] = []
         size_bytes = 0
         for number in query.sequence_numbers:
@@ -525,12 +504,13 @@ class MemoryStore(WithLog):
                 size_bytes += found.size_bytes
         query.answer(messages)
 
-    def _scan(self, query: ScanQuery, stream: _Stream) -> None:
+    @_read.register
+    def _scan(self, query: queries.ScanQuery, stream: _Stream) -> None:
         messages: list[BrokeredMessage] = []
         size_bytes = 0
         up_to = query.up_to
         for seen, (number, message) in enumerate(stream.within(query.after, query.up_to), 1):
-            if query.state == ANY_STATE or query.state == message.state:
+            if query.state == queries.ANY_STATE or query.state == message.state:
                 messages.append(_made(query.stream, number, message, message.stored if query.needs_bytes else None))
                 size_bytes += message.size_bytes if query.needs_bytes else 0
             if seen >= query.limit_rows or len(messages) >= query.limit or size_bytes >= query.limit_bytes:
@@ -538,7 +518,8 @@ class MemoryStore(WithLog):
                 break
         query.answer(messages, up_to)
 
-    def _read_due(self, query: DueQuery, stream: _Stream) -> None:
+    @_read.register
+    def _read_due(self, query: queries.DueQuery, stream: _Stream) -> None:
         end = bisect_left(stream.by_due, (query.now_ms + 1, 0))
         numbers = [number for _, number in stream.by_due[: min(end, query.limit)]]
         found = [(number, stream.messages[number]) for number in numbers]
@@ -546,13 +527,15 @@ class MemoryStore(WithLog):
             [_made(query.stream, number, one, one.stored if query.needs_bytes else None) for number, one in found]
         )
 
-    def _read_expired(self, query: ExpiredQuery, stream: _Stream) -> None:
+    @_read.register
+    def _read_expired(self, query: queries.ExpiredQuery, stream: _Stream) -> None:
         start = bisect_right(stream.by_expiry, (query.after_ms, query.after))
         end = bisect_left(stream.by_expiry, (query.now_ms + 1, 0))
         numbers = [number for _, number in stream.by_expiry[start : min(end, start + query.limit)]]
         query.answer([_made(query.stream, number, stream.messages[number], None) for number in numbers])
 
-    def _read_enqueued_before(self, query: EnqueuedBeforeQuery, stream: _Stream) -> None:
+    @_read.register
+    def _read_enqueued_before(self, query: queries.EnqueuedBeforeQuery, stream: _Stream) -> None:
         messages: list[BrokeredMessage] = []
         for number, message in stream.within(query.after, query.up_to):
             if len(messages) >= query.limit:
@@ -562,18 +545,21 @@ class MemoryStore(WithLog):
                 messages.append(_made(query.stream, number, message, None))
         query.answer(messages)
 
-    def _read_next_times(self, query: NextTimesQuery, stream: _Stream) -> None:
+    @_read.register
+    def _read_next_times(self, query: queries.NextTimesQuery, stream: _Stream) -> None:
         start = bisect_right(stream.by_expiry, (query.after_ms, query.after))
         query.answer(
             stream.by_due[0][0] if stream.by_due else NEVER_MS,
             stream.by_expiry[start][0] if start < len(stream.by_expiry) else NEVER_MS,
         )
 
-    def _read_ready_sessions(self, query: ReadySessionsQuery, stream: _Stream) -> None:
+    @_read.register
+    def _read_ready_sessions(self, query: queries.ReadySessionsQuery, stream: _Stream) -> None:
         ready = sorted([(one.since, one.session_id) for one in stream.sessions.values() if one.active > 0])
         query.answer([session_id for _, session_id in ready[: query.limit]])
 
-    def _read_session_list(self, query: SessionListQuery, stream: _Stream) -> None:
+    @_read.register
+    def _read_session_list(self, query: queries.SessionListQuery, stream: _Stream) -> None:
         after_ms = query.updated_after_ms
         if after_ms is None:
             found = [key for key, one in stream.sessions.items() if one.active > 0 or one.state is not None]
@@ -583,13 +569,15 @@ class MemoryStore(WithLog):
         page = sorted(found)[query.skip : query.skip + query.limit]
         query.answer([stream.sessions[key].session_id for key in page])
 
-    def _read_session_page(self, query: SessionPageQuery, stream: _Stream) -> None:
+    @_read.register
+    def _read_session_page(self, query: queries.SessionPageQuery, stream: _Stream) -> None:
         found = [key for key, one in stream.sessions.items() if one.active > 0 or one.state is not None]
         after = None if query.after is None else session_key(query.after)
         page = sorted([key for key in found if after is None or key > after])[: query.limit]
         query.answer([_record(stream.sessions[key]) for key in page])
 
-    def _read_session_state(self, query: SessionStateQuery, stream: _Stream) -> None:
+    @_read.register
+    def _read_session_state(self, query: queries.SessionStateQuery, stream: _Stream) -> None:
         session = stream.sessions.get(session_key(query.session_id))
         query.answer(None if session is None else session.state)
 
@@ -600,9 +588,9 @@ def _is_of_session(message: _Kept, session_id: str | None) -> bool:
     return session_id is None or (own is not None and session_key(own) == session_key(session_id))
 
 
-def _record(session: _Session) -> SessionRecord:
+def _record(session: _Session) -> queries.SessionRecord:
     state_bytes = -1 if session.state is None else len(session.state)
-    return SessionRecord(session.session_id, session.active, state_bytes, session.updated_at_ms)
+    return queries.SessionRecord(session.session_id, session.active, state_bytes, session.updated_at_ms)
 
 
 def _keep(message: BrokeredMessage, stored: Stored) -> _Kept:

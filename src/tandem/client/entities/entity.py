@@ -1,4 +1,4 @@
-"""The parts of descriptions that are not settings: what the service reports about an entity."""
+"""What the service reports about every entity; and rules and consumer groups, which have no settings."""
 
 # ruff: noqa: RUF009 - the calls in the defaults are dataclasses.field with a name, made anew for each class
 from __future__ import annotations
@@ -8,7 +8,20 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-__all__ = ["NEVER", "Entity", "MessageEntity", "reported"]
+from tandem.rules import Filter, SqlAction, TrueFilter
+
+__all__ = [
+    "DEFAULT_RULE_NAME",
+    "NEVER",
+    "ConsumerGroupDescription",
+    "Entity",
+    "MessageEntity",
+    "RuleDescription",
+    "reported",
+]
+
+# The rule that a subscription starts with.
+DEFAULT_RULE_NAME: Final = "$Default"
 
 # Stands for "no end" where a duration is expected.
 NEVER: Final = timedelta.max
@@ -40,3 +53,21 @@ class MessageEntity(Entity):
     scheduled_message_count: int | None = reported("ScheduledMessageCount")
     transfer_message_count: int | None = reported("TransferMessageCount")
     transfer_dead_letter_message_count: int | None = reported("TransferDeadLetterMessageCount")
+
+
+@dataclass
+class RuleDescription:
+    """A rule of a subscription: which messages it selects, and what it changes in its copies of them."""
+
+    name: str = DEFAULT_RULE_NAME
+    filter: Filter = dataclasses.field(default_factory=TrueFilter)
+    action: SqlAction | None = None
+    created_at: datetime | None = dataclasses.field(default=None, compare=False)
+
+
+@dataclass
+class ConsumerGroupDescription(Entity):
+    """A consumer group of an event hub: a view of its own on the events, with its own readers."""
+
+    event_hub_path: str
+    name: str

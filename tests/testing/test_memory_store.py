@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tandem.errors import StoreFailed
-from tandem.store.memory import MemoryStore
+from tandem.testing.memory_store import MemoryStore
 from tests.store.drive import committed, message, messages, numbers, sent
 
 
