@@ -8,7 +8,7 @@ import pytest
 
 from tandem.spark.given_options import OptionError
 from tandem.spark.hub_choice import HubChoice
-from tandem.spark.options import AMQP, ARROW, EventHubsOptions
+from tandem.spark.options import AMQP, ARROW, EventHubsOptions, means_several_hubs
 from tandem.spark.positions import EARLIEST, LATEST, Position, PositionKind
 from tests.markers import mission
 
@@ -177,6 +177,21 @@ def test_several_hubs_are_named_or_match_a_pattern() -> None:
 def test_hubs_that_cannot_be_meant_are_refused(given: dict[str, str], complaint: str) -> None:
     with pytest.raises(OptionError, match=complaint):
         choose(**given)
+
+
+@pytest.mark.parametrize(
+    "given, is_plural",
+    [
+        ({"eventHub": "orders"}, False),
+        ({"eventhubs.subscribe": "orders"}, True),
+        ({"eventHubsPattern": ".*"}, True),
+        ({"assign": '{"a": [0], "b": [0]}'}, True),
+        ({"assign": "nonsense"}, False),
+        ({"owner": "of a table in SQL"}, False),
+    ],
+)
+def test_rows_say_their_hub_if_there_may_be_several(given: dict[str, str], is_plural: bool) -> None:
+    assert means_several_hubs(given) is is_plural
 
 
 def test_a_table_is_written_to_one_hub() -> None:

@@ -206,11 +206,21 @@ _WAYS_TO_NAME: Final = ("eventHub", "eventHubs", "eventHubsPattern")
 
 
 def means_several_hubs(given: Mapping[str, str]) -> bool:
-    """Return whether rows say which hub they come from. Of a stream or a batch, Spark does not say which this is."""
-    options = GivenOptions(FORMAT, KNOWN_OPTIONS, given, _PREFIXES)
-    if options.at_most_one(*_WAYS_TO_NAME) is None:
-        return len({one.hub for one in _partitions(options) or ()}) > 1
-    return options.text("eventHub") is None
+    """Return whether rows say which hub they come from.
+
+    Nothing is refused here: Spark asks for the columns before it says what a table is for, and for a table of SQL it
+    adds properties of its own.
+    """
+    spellings = {spelling.lower().removeprefix("eventhubs."): value for spelling, value in given.items()}
+    plural = {"eventhubs", "subscribe", "eventhubspattern", "subscribepattern"}
+    if not plural.isdisjoint(spellings):
+        return True
+    if "eventhub" in spellings:
+        return False
+    try:
+        return len({one.hub for one in kafka_assignment(spellings.get("assign", "{}"))}) > 1
+    except BadPosition:
+        return False
 
 
 def _hubs(options: GivenOptions, entity_path: str | None) -> HubChoice:
