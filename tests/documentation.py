@@ -2,6 +2,7 @@
 
     ```python                 Runs in one namespace for the whole page. A block that begins with a comment such as
                               `# send.py` is saved under that name instead.
+    ```toml                   Saved under the name in the comment that it begins with, such as `# tariff.toml`.
     ```sh                     Runs in one shell for the whole page; every command has to end with exit code 0.
     ```text                   The output of the block before it; `…` stands for text that varies.
 
@@ -14,6 +15,7 @@ import contextlib
 import io
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -26,14 +28,22 @@ __all__ = ["DOCS", "follow"]
 
 DOCS: Final = Path(__file__).resolve().parents[1] / "docs"
 
-_FILE_NAME: Final = re.compile(r"# (\w+\.py)")
+_FILE_NAME: Final = re.compile(r"# (\w+\.(?:py|toml))")
 _END: Final = "end of block"
 
 
 def follow(
-    path: Path, folder: Path, replacements: Mapping[str, str], environment: Mapping[str, str] | None = None
+    path: Path,
+    folder: Path,
+    replacements: Mapping[str, str],
+    environment: Mapping[str, str] | None = None,
+    *,
+    shows_everything: bool = True,
 ) -> int:
-    """Run every block of a page, and compare what it prints. Return how many blocks were run."""
+    """Run every block of a page, and compare what it prints. Return how many blocks were run.
+
+    Without `shows_everything`, blocks whose output the page does not show may print what they like.
+    """
     page = Page.parse(path.read_text(encoding="utf-8"))
     names: dict[str, object] = {}
     count = 0
@@ -43,13 +53,16 @@ def follow(
             if block.language == "text":
                 continue
             source = _replaced(block.text, replacements)
-            if block.language == "python":
+            if block.language == "toml":
+                printed = _save(source, folder, f"{path.name}, line {block.line}")
+            elif block.language == "python":
                 printed = _run_python(source, names, folder, f"{path.name}, line {block.line}")
             else:
                 assert block.language == "sh", f"{path.name}, line {block.line}: nothing runs {block.language!r}"
                 shell = shell or stack.enter_context(_Shell(folder, environment or {}))
                 printed = shell.run(source)
-            _compare(path, page, block, printed, replacements)
+            if shows_everything or page.output_of(block) is not None:
+                _compare(path, page, block, printed, replacements)
             count += 1
     return count
 
@@ -67,18 +80,23 @@ def _replaced(text: str, replacements: Mapping[str, str]) -> str:
 
 
 def _run_python(source: str, names: dict[str, object], folder: Path, where: str) -> str:
-    file_name = _FILE_NAME.match(source)
-    if file_name is not None:
-        (folder / file_name[1]).write_text(source, encoding="utf-8")
-        return ""
+    if _FILE_NAME.match(source):
+        return _save(source, folder, where)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.chdir(folder):
         exec(compile(source, where, "exec"), names)
     return printed.getvalue()
 
 
+def _save(source: str, folder: Path, where: str) -> str:
+    file_name = _FILE_NAME.match(source)
+    assert file_name is not None, f"{where}: it does not begin with the name of a file"
+    (folder / file_name[1]).write_text(source, encoding="utf-8")
+    return ""
+
+
 class _Shell:
-    """A shell that keeps its variables from block to block."""
+    """A shell that keeps its variables from block to block. What it has started in the background ends with it."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
@@ -90,13 +108,17 @@ class _Shell:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            start_new_session=True,
         )
 
     def __enter__(self) -> _Shell:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.communicate("exit\n")
+        # Its own group of processes: those in the background hold its output open.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGTERM)
+        self._process.communicate()
 
     def run(self, source: str) -> str:
         """Run a block and return what it printed."""
