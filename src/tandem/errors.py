@@ -12,6 +12,7 @@
     │   └── StoreCorrupt                what is on disk contradicts itself: `tandem check` says where
     ├── BrokerStalled                   the broker cannot go on by itself: the process must end and be started again
     └── ProtocolError                   goes onto the wire: condition, description, scope
+        ├── InternalError               amqp:internal-error               connection
         ├── DecodeError                 amqp:decode-error                 connection
         ├── FramingError                amqp:connection:framing-error     connection
         ├── ConnectionForced            amqp:connection:forced            connection
@@ -79,6 +80,7 @@ __all__ = [
     "HandleInUse",
     "HubRecreated",
     "IdleTimeoutExpired",
+    "InternalError",
     "InvalidField",
     "InvalidToken",
     "LinkStolen",
@@ -194,6 +196,12 @@ class ProtocolError(TandemError):
     @property
     def description(self) -> str:
         return str(self)
+
+
+class InternalError(ProtocolError):
+    """The service failed, and the request is not to blame. Try again."""
+
+    is_transient = True
 
 
 class DecodeError(ProtocolError):
