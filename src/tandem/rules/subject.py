@@ -10,6 +10,7 @@ import datetime
 import decimal
 import uuid
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from tandem.amqp.message import Message, MessageId, Properties, id_text
 from tandem.errors import DecodeError
@@ -42,6 +43,9 @@ from tandem.rules.system import (
 from tandem.rules.values import DateTime, TimeSpan, amqp_value, fold, rule_value
 
 __all__ = ["Subject", "system_value"]
+
+# Units of work, as `RULE_WORK_PER_TURN` has them: to decode a user property, or to copy one for an action.
+_PROPERTY_WORK: Final = 500
 
 
 class Subject:
@@ -146,7 +150,7 @@ class Subject:
         return self._system[code]
 
     def draft(self) -> Subject:
-        """A copy that an action can change."""
+        """A copy that an action can change. It has done the work that it takes to make it."""
         draft = Subject(self.new_id)
         self.system_at(MESSAGE_ID)
         draft._system = self._system.copy()
@@ -161,6 +165,7 @@ class Subject:
             spellings[folded].append(name)
         draft._raw = raw
         draft._spellings = spellings
+        draft.work = _PROPERTY_WORK * len(raw)
         return draft
 
     def raw_user(self, folded_name: str) -> object:
@@ -228,6 +233,7 @@ class Subject:
 
     def _read_user(self) -> dict[str, object]:
         values = _seen(self._written())
+        self.work += _PROPERTY_WORK * len(values)
         self._user = values
         return values
 

@@ -6,7 +6,7 @@ import struct
 from typing import Final
 
 from tandem import wire_names
-from tandem.amqp.message import with_service_decimals
+from tandem.amqp.rewriting import with_service_decimals
 from tandem.amqp.sections import (
     DATA,
     DECIMAL128,
