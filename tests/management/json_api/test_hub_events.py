@@ -169,7 +169,7 @@ class Endless:
         self._loop = asyncio.get_running_loop()
         self.missing: list[tuple[int, int]] = []
 
-    def stream(self, max_events: int | None = None) -> Iterator[bytes]:
+    def stream(self, max_events: int | None = None, *, is_of_heads: bool = False) -> Iterator[bytes]:
         while True:
             yield b"x" * 1_048_576
 
@@ -213,7 +213,7 @@ async def test_a_broker_that_stops_waits_for_no_reader(tmp_path: Path, monkeypat
 
 async def test_a_stream_that_breaks_does_not_look_whole(http: Http, monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken(Endless):
-        def stream(self, max_events: int | None = None) -> Iterator[bytes]:
+        def stream(self, max_events: int | None = None, *, is_of_heads: bool = False) -> Iterator[bytes]:
             yield b"x"
             raise OSError("the disk is gone")
 
