@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from tandem.limits import (
+    MAX_ACTED_BYTES,
     MAX_COMPUTED_CHARACTERS,
     MAX_CORRELATION_PROPERTIES,
     MAX_EXPRESSION_CHARACTERS,
+    MAX_HEADER_BYTES,
     MAX_PATTERN_CHARACTERS,
     MAX_PROPERTY_NAME_CHARACTERS,
     MAX_RULE_DEPTH,
@@ -67,6 +69,8 @@ def test_the_table_of_limits_has_the_limits() -> None:
         MAX_PROPERTY_NAME_CHARACTERS,
         MAX_RULE_DEPTH,
         MAX_RULE_STATEMENTS,
+        MAX_HEADER_BYTES,
+        MAX_ACTED_BYTES,
         MAX_PATTERN_CHARACTERS,
         MAX_COMPUTED_CHARACTERS,
         MAX_CORRELATION_PROPERTIES,

@@ -488,10 +488,6 @@ class Session:
             self._on_receiver_disposition(named, disposition, events)
             return
         self._on_sender_disposition(named, disposition, events)
-        if connection.unfinished is None and self.shared_ids.undecided_count:
-            last = disposition.first if disposition.last is None else disposition.last
-            shared = self.shared_ids.named(disposition.first, last, disposition.settled is True)
-            self._settle_incoming(shared, disposition, events)
 
     def _on_receiver_disposition(self, named: list[int] | range, disposition: Disposition, events: list[Event]) -> None:
         """The receiver's word on what we sent: one event per run of deliveries of the same link."""
@@ -521,11 +517,9 @@ class Session:
             delivery = unsettled.pop(delivery_id, None) if disposition.settled else unsettled.get(delivery_id)
             if delivery is not None:
                 deliveries.append(delivery)
-        self._settle_incoming(deliveries, disposition, events)
-
-    def _settle_incoming(
-        self, deliveries: list[IncomingDelivery], disposition: Disposition, events: list[Event]
-    ) -> None:
+        if self.connection.unfinished is None and self.shared_ids.undecided_count:
+            last = disposition.first if disposition.last is None else disposition.last
+            deliveries += self.shared_ids.named(disposition.first, last, disposition.settled is True)
         event: SettlementReceived | None = None
         for delivery in deliveries:
             if disposition.state is not None:
