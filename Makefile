@@ -27,7 +27,7 @@ COMPILE_LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --ge
 CHECKED := $(foreach path,src tests bench tools examples,\
 	$(if $(shell find $(path) -name '*.py' -print -quit 2>/dev/null),$(path))) hatch_build.py
 
-.PHONY: help setup spark check test test-quick test-compat test-sdks demo bench fuzz crash drill spark-crash overload simulate schemathesis coverage coverage-of-mission docs lock peers clean
+.PHONY: help setup spark check test test-quick test-compat test-sdks demo pictures bench fuzz crash drill spark-crash overload simulate schemathesis coverage coverage-of-mission docs lock peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  \1\t/' | expand -t 24
@@ -116,7 +116,7 @@ spark-crash: setup $(VENV)/.stamp-spark ## kill driver, executors and broker N t
 
 # Not in `make test`: how fast a machine fills its memory, its disk and its event loop decides how long each takes.
 overload: setup ## put real load on a broker past each of its limits, and see the official SDK wait and recover
-	$(PY) -m pytest -q tests/health/overload.py
+	$(PY) -m pytest -q tests/server/health/overload.py
 
 simulate: setup ## run the engine on a simulated clock, disk and network, from N seeds, then hunt every mutant: make simulate N=2000
 	$(PY) -m tests.sim.run --jobs 2 --steps 10000 --seeds $(if $(filter command% environment%,$(origin N)),$(N),200)
@@ -124,9 +124,12 @@ simulate: setup ## run the engine on a simulated clock, disk and network, from N
 
 # --- to look at ---------------------------------------------------------------------------------------------------
 
-demo: $(VENV)/.stamp-dev $(VENV)/.stamp-spark ## kill a broker and a primary namespace under load, account for every message, report with Spark
+demo: $(VENV)/.stamp-dev $(VENV)/.stamp-spark ## kill a broker and a primary namespace under load, account for every message, capture and report with Spark
 	@$(PY) -m tools.compile_core --discard-stale
 	@$(PY) examples/demo.py
+
+pictures: $(VENV)/.stamp-dev ## take the pictures of the documentation from the report of make demo (needs Chromium)
+	@$(PY) -m tools.pictures
 
 bench: setup peers $(VENV)/.stamp-spark ## rates next to RabbitMQ, to the disk, to the official SDK and to python-qpid-proton, each in one run
 	$(BIN)/tandem bench queue

@@ -243,7 +243,7 @@ async def test_a_stranger_above_its_rate_is_not_read_from_until_it_has_proved_so
         await asyncio.sleep(0)
     assert transport.is_paused
     assert endpoint.is_stranger
-    handled = endpoint.connection.unparsed_at // len(EMPTY_FRAME)
+    handled = endpoint.connection.unread.left_at // len(EMPTY_FRAME)
     assert 300 <= handled <= 300 + MAX_WORK_PER_SLICE
     assert journal.sessions_of("stranger") == []
     endpoint.lift_limit()

@@ -17,8 +17,8 @@ from typing import Final
 import tandem
 from tandem.bench.entities.queue import MODES, RATES_QUEUE
 from tandem.bench.load.job import Job
-from tandem.bench.measuring import machine
 from tandem.bench.measuring.contender import TandemBroker, run_job
+from tandem.pages.origin import machine_text
 from tandem.testing import Broker
 from tests.load.checkouts import broker_of, broker_without_checksums
 
@@ -69,7 +69,7 @@ def main() -> None:
     if options.before is not None:
         kinds[BEFORE] = broker_of(options.before)
     rates = measure(kinds, options.rounds, options.messages)
-    print(f"{machine.describe()}, {tandem.form()}; {options.rounds} rounds of {options.messages} messages of 1 KB.\n")
+    print(f"{machine_text()}, {tandem.form()}; {options.rounds} rounds of {options.messages} messages of 1 KB.\n")
     print("| messages per second, medians | " + " | ".join(MODES) + " |")
     print("|---|" + "---|" * len(MODES))
     for name, figures in rates.items():

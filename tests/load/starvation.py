@@ -29,8 +29,8 @@ import tandem
 from tandem.amqp.batch import BATCH_FORMAT, make_batch
 from tandem.amqp.message import encode_message
 from tandem.auth.sas import make_token
-from tandem.bench.measuring import machine
 from tandem.driver import Client, run
+from tandem.pages.origin import machine_text
 from tandem.testing import Broker
 from tests.load.attackers import (
     ACTED_TOPIC,
@@ -300,7 +300,7 @@ def main() -> None:
     kinds = {"after": broker_of(None)}
     if chosen.before is not None:
         kinds = {"before": broker_of(chosen.before), **kinds}
-    described = f"{machine.describe()}, {tandem.form()}, load average {os.getloadavg()[0]:.1f} at the start"
+    described = f"{machine_text()}, {tandem.form()}, load average {os.getloadavg()[0]:.1f} at the start"
     print(f"{described}, {chosen.seconds:g} s beside each attacker.", flush=True)
     results: Results = {}
     for name in ATTACKERS:

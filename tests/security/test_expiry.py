@@ -35,7 +35,8 @@ from tandem.auth import make_token
 from tandem.driver import Client, Receiver, Sender
 from tandem.engine.namespace import Namespace
 from tandem.errors import RemoteError, TandemError
-from tandem.server.nodes.entity import Egress, Ingress
+from tandem.server.nodes.egress import Egress
+from tandem.server.nodes.ingress import Ingress
 from tandem.server.services import Services
 from tests.markers import mission
 from tests.patience import until

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple, cast
 from tandem.engine.effects import StreamChange
 from tandem.engine.head import Head
 from tandem.engine.hubs.event import Event
+from tandem.engine.hubs.event_hubs import EventHubs
 from tandem.engine.hubs.hub import EventHub
-from tandem.engine.hubs.hubs import EventHubs
 from tandem.engine.hubs.ownership import Ownership
 from tandem.engine.hubs.partition import Partition
 from tandem.engine.hubs.producers import Producers
@@ -29,12 +29,13 @@ from tandem.engine.sessions import Sessions
 from tandem.engine.stream_counts import EntitySize, StreamCounts
 from tandem.engine.subqueue import SubQueue
 from tandem.engine.subscription import Subscription
+from tandem.engine.timetable import Timetable
 from tandem.engine.topic import Topic
 from tandem.engine.transactions import Transaction, Transactions
 from tandem.server.runner import Runner
-from tandem.store.log.memory import MemoryLog
-from tandem.store.memory import MemoryStore
-from tandem.store.with_log import WithLog
+from tandem.store.events import StoredEvents
+from tandem.testing.memory_log import MemoryLog
+from tandem.testing.memory_store import MemoryStore
 
 __all__ = ["MUTANTS", "Mutant", "applied"]
 
@@ -98,10 +99,10 @@ MUTANTS: Final = (
     Mutant("received, not deleted", Outlet, "_hand_out", "self.subqueue.remove(message)", "pass"),
     Mutant("drain unanswered", Outlet, "_drain", "self._drained(consumer)", "pass"),
     # --- time
-    Mutant("scheduled too early", SubQueue, "_activate", "self.namespace.now_ms,", "self.namespace.now_ms + 1_000,"),
+    Mutant("scheduled too early", Timetable, "_activate", "namespace.now_ms,", "namespace.now_ms + 1_000,"),
     Mutant("schedule lost at restart", SubQueue, "restore", "if active or scheduled:", "if False:"),
     Mutant("deferred forgotten at restart", StreamCounts, "restore", "self.deferred = deferred", "pass"),
-    Mutant("expired unseen", SubQueue, "_expired", "self.expire(message)", "pass"),
+    Mutant("expired unseen", Timetable, "_expired", "subqueue.expire(message)", "pass"),
     Mutant("time to live of the queue ignored", Queue, "_limit_time_to_live", "default_ms < limit_ms", "False"),
     # --- sending
     Mutant("number given twice", Queue, "take_number", "change.next_sequence_number = number + 1", "pass"),
@@ -359,7 +360,7 @@ MUTANTS: Final = (
     Mutant(
         "event says another number",
         Event,
-        "_own_annotations",
+        "_annotations",
         "_LONG.pack(self.sequence_number)",
         "_LONG.pack(self.sequence_number + 1)",
     ),
@@ -372,7 +373,7 @@ MUTANTS: Final = (
     ),
     Mutant("event survives a crash that it should not", MemoryLog, "revert", "self._gathered = []", "self.commit()"),
     Mutant("retention takes too much", MemoryLog, "maintain", "now_ms - retention_ms", "now_ms - retention_ms // 2"),
-    Mutant("events not told to the log", WithLog, "committed", "self._events.committed()", "pass"),
+    Mutant("events not told to the log", StoredEvents, "committed", "self._log.committed()", "pass"),
     # --- runner and disk
     Mutant(
         "acknowledged before the commit",

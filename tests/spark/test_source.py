@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tandem.spark.causes import cause_of
 from tandem.spark.schemas import EVENTS
 from tandem.testing import Broker
 from tests.markers import mission
@@ -111,16 +112,22 @@ def test_a_stream_reads_in_limited_batches_and_goes_on_from_its_checkpoint(
     assert files(spark, tmp_path) == Counter(range(130))
 
 
-def test_a_hub_that_was_made_again_stops_the_stream(
+@mission("M30")
+def test_a_hub_that_was_made_again_stops_the_stream_or_is_read_from_its_start(
     spark: SparkSession, broker: Broker, make_hub: MakeHub, tmp_path: Path
 ) -> None:
     hub = make_hub(4)
     run(stream(spark, broker, hub), tmp_path)
+    # A batch is planned, and its sink fails: from now on every start reads what was planned, before anything else.
+    fill(broker, hub, range(4, 8))
+    with pytest.raises(PySparkException, match="the sink is full"):
+        run(stream(spark, broker, hub).where("raise_error('the sink is full') is null"), tmp_path)
     broker.delete_hub(hub)
     broker.create_hub(hub, partition_count=2)
     fill(broker, hub, range(10, 14))
-    with pytest.raises(PySparkException, match="deleted and made again"):
+    with pytest.raises(PySparkException, match="deleted and made again") as stopped:
         run(stream(spark, broker, hub), tmp_path)
+    assert cause_of(stopped.value).startswith(f"the event hub '{hub}' is not the one that was read before")
     run(stream(spark, broker, hub, failOnDataLoss="false"), tmp_path)
     assert files(spark, tmp_path) == Counter([*range(4), *range(10, 14)])
 
@@ -193,8 +200,9 @@ def test_a_table_that_cannot_be_sent_is_refused(spark: SparkSession, broker: Bro
             "leave one of them null",
         ),
     ):
-        with pytest.raises(PySparkException, match=complaint):
+        with pytest.raises(PySparkException, match=complaint) as refused:
             send(table)
+        assert cause_of(refused.value).startswith("eventhubs: ")
 
 
 @mission("M30")

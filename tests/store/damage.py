@@ -26,9 +26,9 @@ from typing import Final
 import apsw
 
 from tandem.auth.keys import KeyRing
-from tandem.engine.descriptions import description_of
 from tandem.engine.effects import Effects
 from tandem.engine.message import DEFERRED, SEQUENCE_BITS, BrokeredMessage
+from tandem.engine.stored_description import description_of
 from tandem.errors import ConfigurationError, StoreDamaged, StoreError
 from tandem.server.keys import find_damaged_keys, load_or_make_keys, protect_keys
 from tandem.server.tls import ensure_certificates, find_damaged_authority

@@ -9,6 +9,8 @@
 frame that tells the peer is queued. It raises only `UsageError`, for what the caller did.
 """
 
+# Longer than 650 lines: the frames of a connection share its whole state; the nouns inside have left already.
+
 from __future__ import annotations
 
 import enum
@@ -45,6 +47,7 @@ from tandem.amqp.sasl import SASL_HEADER, SaslClient, SaslServer
 from tandem.amqp.session import Session, Unfinished
 from tandem.amqp.settings import Settings
 from tandem.amqp.states import CONNECTION_TABLE, ConnectionInput, ConnectionState, SaslState
+from tandem.amqp.unread import HEADER_BYTES, UnreadInput
 from tandem.errors import (
     DecodeError,
     EncodeError,
@@ -61,7 +64,6 @@ from tandem.errors import (
 __all__ = ["AMQP_HEADER", "UNLIMITED_WORK", "Connection", "Role"]
 
 AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
-HEADER_BYTES: Final = 8
 EMPTY_FRAME: Final = b"\x00\x00\x00\x08\x02\x00\x00\x00"
 
 AMQP_TYPE: Final = 0
@@ -98,8 +100,6 @@ class Connection:
         "held_bytes",
         "idle",
         "incomplete_bytes",
-        "input_buffer",
-        "input_wanted",
         "is_amqp_running",
         "is_broken",
         "is_header_next",
@@ -122,8 +122,7 @@ class Connection:
         "state",
         "undecided_bytes",
         "unfinished",
-        "unparsed",
-        "unparsed_at",
+        "unread",
         "work_left",
     )
 
@@ -165,13 +164,9 @@ class Connection:
         self.undecided_bytes = 0
         # What the application holds for this peer beside that.
         self.held_bytes = 0
-        # Input that does not make a whole frame yet, and how much is needed to go on.
-        self.input_buffer = bytearray()
-        self.input_wanted = HEADER_BYTES
-        # Input that `receive` has left for its next call because its work was used up, and where it starts.
+        self.unread = UnreadInput()
+        # `receive` has left whole frames for its next call because its work was used up.
         self.has_more = False
-        self.unparsed = b""
-        self.unparsed_at = 0
         self.work_left = 0
         # A frame that takes more work than there was, as far as it is not handled yet.
         self.unfinished: Unfinished | None = None
@@ -302,45 +297,22 @@ class Connection:
         events: list[Event] = []
         self.events = events
         self.work_left = work
+        self.has_more = False
         if self.is_broken:
-            self.has_more = False
             return events
         if data:
             self.idle.heard_at_ms = now_ms
-        offset = 0
-        if self.has_more:
-            if data:
-                data = self.unparsed[self.unparsed_at :] + data
-            else:
-                data = self.unparsed
-                offset = self.unparsed_at
-            self.has_more = False
-            self.unparsed = b""
-        elif self.input_buffer:
-            # One buffer and no list of pieces, which for a peer that writes byte by byte would weigh twenty times more.
-            if len(self.input_buffer) + len(data) < self.input_wanted:
-                self.input_buffer += data
-                return events
-            data = bytes(self.input_buffer) + data
-            self.input_buffer.clear()
+        joined = self.unread.join(data)
+        if joined is None:
+            return events
         try:
-            offset = self._parse(data, offset)
+            offset = self._parse(joined, self.unread.left_at)
         except ProtocolError as error:
             self._fail(error)
             return events
-        self._keep(data, offset)
+        if not self.is_broken:
+            self.unread.keep(joined, offset, self.has_more)
         return events
-
-    def _keep(self, data: bytes, offset: int) -> None:
-        """Keep what was not handled: all of it, or the beginning of a frame."""
-        if self.is_broken:
-            self.has_more = False
-        elif self.has_more:
-            # As it is: to copy the rest for each call would cost the square of its length.
-            self.unparsed = data
-            self.unparsed_at = offset
-        elif offset < len(data):
-            self.input_buffer += data[offset:]
 
     def _parse(self, data: bytes, offset: int) -> int:
         """Handle whole frames while there is work left; return where the first that was not handled starts."""
@@ -372,12 +344,12 @@ class Connection:
             if data_offset < MIN_DATA_OFFSET_WORDS or body > size:
                 raise FramingError(f"a frame of {size} bytes has its data at offset {body}")
             if end - offset < size:
-                self.input_wanted = size
+                self.unread.wanted_bytes = size
                 return offset
             self.work_left -= 1 + (size >> 10)
             self._on_frame(kind, channel, data, offset + body, offset + size)
             offset += size
-        self.input_wanted = HEADER_BYTES
+        self.unread.wanted_bytes = HEADER_BYTES
         return offset
 
     def _is_decision_due(self, length: int) -> bool:
@@ -678,6 +650,5 @@ class Connection:
         self.is_broken = True
         self.has_more = False
         self.unfinished = None
-        self.unparsed = b""
-        self.input_buffer.clear()
+        self.unread.clear()
         self.events.append(ConnectionFailed(error))

@@ -18,7 +18,8 @@ from typing import Final
 
 from tandem import wire_names
 from tandem.amqp.decode import decode
-from tandem.amqp.message import Header, Message, with_application_properties, with_lifetime
+from tandem.amqp.message import Header, Message
+from tandem.amqp.rewriting import with_application_properties, with_lifetime
 from tandem.amqp.sections import (
     DELIVERY_ANNOTATIONS,
     HEADER,

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Final
 
 from tandem.amqp.batch import BATCH_FORMAT, split_batch
-from tandem.amqp.message import (
-    Message,
-    MessageId,
-    Properties,
-    has_message_id,
-    text_of,
-    with_message_id,
-    with_service_decimals,
-)
+from tandem.amqp.message import Message, MessageId, Properties, id_text, text_of
+from tandem.amqp.rewriting import has_message_id, with_message_id, with_service_decimals
 from tandem.amqp.sections import APPLICATION_PROPERTIES, DECIMAL128, HEADER, MESSAGE_ANNOTATIONS, Entries
 from tandem.amqp.stored import prepare_with_ttl
 from tandem.amqp.types import Int, Timestamp
@@ -235,16 +227,8 @@ def _read_properties(source: Message, draft: Draft, description: QueueDescriptio
 
 
 def canonical_id(message_id: MessageId) -> str:
-    """Return a message id of any type as text, by which duplicates are recognised.
-
-    A binary that holds text is that text: the official Python SDK sends a received message on with its id as binary.
-    """
-    text = text_of(message_id)
-    if text is not None:
-        return _checked_id("message-id", text)
-    if isinstance(message_id, bytes):
-        return _checked_id("message-id", message_id.hex())
-    return str(message_id) if isinstance(message_id, uuid.UUID) else str(int(message_id))
+    """Return a message id of any type as the text by which duplicates are recognised."""
+    return _checked_id("message-id", id_text(message_id))
 
 
 def session_id_of(bare: bytes) -> str | None:

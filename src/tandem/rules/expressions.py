@@ -7,6 +7,8 @@ All operands of one level that are written in a row are in one node (`a AND b AN
 a tree is that of its parentheses and not the length of its text.
 """
 
+# Longer than 650 lines: every kind of node is here, and a grammar is read as a whole.
+
 from __future__ import annotations
 
 import uuid
@@ -38,6 +40,7 @@ __all__ = [
     "Exists",
     "In",
     "IsNull",
+    "Junction",
     "Like",
     "Negation",
     "NewId",
@@ -603,12 +606,27 @@ class Negation(Predicate):
 
 
 class Junction(Predicate):
-    """Predicates that are joined by the same word."""
+    """Predicates that are joined by the same word: `decisive` if one is that; else unknown if one is; else not."""
 
-    __slots__ = ("operands",)
+    __slots__ = ("decisive", "operands")
 
-    def __init__(self, operands: list[Node]) -> None:
+    def __init__(self, operands: list[Node], decisive: bool) -> None:
         self.operands = operands
+        self.decisive = decisive
+
+    def evaluate(self, subject: Subject) -> object:
+        decisive: object = self.decisive
+        is_unknown = False
+        for operand in self.operands:
+            value = operand.evaluate(subject)
+            if value is decisive:
+                return value
+            if value is None:
+                is_unknown = True
+        return None if is_unknown else not self.decisive
+
+    def level(self) -> int:
+        return OR if self.decisive else AND
 
     def children(self) -> list[Node]:
         return self.operands
@@ -616,27 +634,18 @@ class Junction(Predicate):
     def parts(self) -> tuple[object, ...]:
         return (self.operands,)
 
+    def text(self) -> str:
+        level = self.level()
+        return (" OR " if self.decisive else " AND ").join([_enclosed(operand, level + 1) for operand in self.operands])
+
 
 class Conjunction(Junction):
     """`p AND q AND …`: false if one is false; else unknown if one is unknown; else true."""
 
     __slots__ = ()
 
-    def evaluate(self, subject: Subject) -> object:
-        is_unknown = False
-        for operand in self.operands:
-            value = operand.evaluate(subject)
-            if value is False:
-                return False
-            if value is None:
-                is_unknown = True
-        return None if is_unknown else True
-
-    def level(self) -> int:
-        return AND
-
-    def text(self) -> str:
-        return " AND ".join([_enclosed(operand, AND + 1) for operand in self.operands])
+    def __init__(self, operands: list[Node]) -> None:
+        super().__init__(operands, False)
 
 
 class Disjunction(Junction):
@@ -644,18 +653,5 @@ class Disjunction(Junction):
 
     __slots__ = ()
 
-    def evaluate(self, subject: Subject) -> object:
-        is_unknown = False
-        for operand in self.operands:
-            value = operand.evaluate(subject)
-            if value is True:
-                return True
-            if value is None:
-                is_unknown = True
-        return None if is_unknown else False
-
-    def level(self) -> int:
-        return OR
-
-    def text(self) -> str:
-        return " OR ".join([_enclosed(operand, OR + 1) for operand in self.operands])
+    def __init__(self, operands: list[Node]) -> None:
+        super().__init__(operands, True)

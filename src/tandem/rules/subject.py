@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from tandem.amqp.message import Message, MessageId, Properties
+from tandem.amqp.message import Message, MessageId, Properties, id_text
 from tandem.errors import DecodeError
 from tandem.rules.errors import RuleArgumentError, RuleEvaluationError
 from tandem.rules.system import (
@@ -212,8 +212,8 @@ class Subject:
         except DecodeError as error:
             raise RuleEvaluationError(f"the message's properties cannot be read: {error}") from error
         system = self._system
-        system[MESSAGE_ID] = _id_text(properties.message_id)
-        system[CORRELATION_ID] = _id_text(properties.correlation_id)
+        system[MESSAGE_ID] = _optional_id(properties.message_id)
+        system[CORRELATION_ID] = _optional_id(properties.correlation_id)
         system[CONTENT_TYPE] = rule_value(properties.content_type)
         system[LABEL] = properties.subject
         system[TO] = properties.to
@@ -259,13 +259,8 @@ def _encodable(value: object) -> object:
     return value
 
 
-def _id_text(message_id: MessageId | None) -> object:
-    """Ids are strings to the service, whatever type the sender wrote."""
-    if message_id is None or isinstance(message_id, str):
-        return message_id
-    if isinstance(message_id, bytes):
-        return message_id.hex()
-    return str(message_id) if isinstance(message_id, uuid.UUID) else str(int(message_id))
+def _optional_id(message_id: MessageId | None) -> object:
+    return None if message_id is None else id_text(message_id)
 
 
 def system_value(code: int, value: object) -> object:

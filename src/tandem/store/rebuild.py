@@ -19,9 +19,9 @@ import apsw
 import msgspec
 
 from tandem.engine.description import QueueDescription
-from tandem.engine.descriptions import description_of
 from tandem.engine.message import SEQUENCE_BITS, SEQUENCE_MASK
 from tandem.engine.queue import STREAMS_PER_QUEUE
+from tandem.engine.stored_description import description_of
 from tandem.errors import TandemError
 from tandem.store.base import StreamRecord
 from tandem.store.checksums import content_checksum

@@ -13,7 +13,7 @@ from tandem.engine.hubs.event import Event
 from tandem.engine.hubs.record import EventRecord, ProducerMark
 from tandem.store.log.event_log import EventLog
 from tandem.store.log.log_limits import LogLimits
-from tandem.store.log.memory import MemoryLog
+from tandem.testing.memory_log import MemoryLog
 from tests.store.log.disk import FaultyFiles, InlineSealer
 
 HUB = 1_700_000_000_000
@@ -125,11 +125,13 @@ def numbers(events: list[Event]) -> list[int]:
     return [event.sequence_number for event in events]
 
 
-def streamed(log: Log, partition_id: int, from_: int, to: int, max_events: int | None = None) -> Any:
+def streamed(
+    log: Log, partition_id: int, from_: int, to: int, max_events: int | None = None, *, is_of_heads: bool = False
+) -> Any:
     """The table that a snapshot streams."""
     snapshot = log.snapshot(HUB, partition_id, from_, to)
     try:
-        return pa.ipc.open_stream(b"".join(snapshot.stream(max_events))).read_all()
+        return pa.ipc.open_stream(b"".join(snapshot.stream(max_events, is_of_heads=is_of_heads))).read_all()
     finally:
         snapshot.close()
 

@@ -12,10 +12,10 @@ import pytest
 from tandem.store.log.check import check_log
 from tandem.store.log.damage_log import EventsDamaged
 from tandem.store.log.event_log import JOURNAL_NAME, EventLog
-from tandem.store.log.frames import HEADER_BYTES, encode_header
-from tandem.store.log.journal import DAMAGED_NAME, journal_files, journal_path
-from tandem.store.log.marks import SLOT_BYTES, marks_path, read_marks
-from tandem.store.log.number_ranges import NumberRanges
+from tandem.store.log.journal.frames import HEADER_BYTES, encode_header
+from tandem.store.log.journal.journal import DAMAGED_NAME, journal_files, journal_path
+from tandem.store.log.journal.marks import SLOT_BYTES, marks_path, read_marks
+from tandem.store.log.partitions.number_ranges import NumberRanges
 from tests.markers import mission
 from tests.patience import wait_until
 from tests.store.log.drive import (
@@ -108,6 +108,10 @@ def test_a_bulk_read_serves_a_batch_whose_amqp_part_is_damaged(home: Home) -> No
     path.write_bytes(b"")
     assert numbers(read_all(home.log)) == list(range(40, 100))
     assert streamed(home.log, 0, 0, 100).num_rows == 100
+    # The heads are in that part: those that are gone are null.
+    heads = streamed(home.log, 0, 0, 100, is_of_heads=True)
+    assert heads["sequenceNumber"].to_pylist() == list(range(100))
+    assert [number for number, head in enumerate(heads["head"].to_pylist()) if head is None] == list(range(40))
 
 
 @mission("M10")

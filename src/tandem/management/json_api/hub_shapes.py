@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 from msgspec import UNSET, Struct, UnsetType
 
 __all__ = [
-    "MAX_SHOWN_EVENTS",
     "ConsumerGroup",
     "ConsumerGroupList",
     "EventList",
@@ -16,9 +15,6 @@ __all__ = [
     "ShownEvent",
     "ShownPartition",
 ]
-
-# Events. One answer as JSON; what is left is asked for with `from`.
-MAX_SHOWN_EVENTS: Final = 1_000
 
 
 class ConsumerGroup(Struct):
