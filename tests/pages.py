@@ -16,7 +16,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -31,20 +31,29 @@ _END: Final = "end of block"
 
 
 def follow(
-    path: Path, folder: Path, replacements: Mapping[str, str], environment: Mapping[str, str] | None = None
+    path: Path,
+    folder: Path,
+    replacements: Mapping[str, str],
+    environment: Mapping[str, str] | None = None,
+    *,
+    names: Mapping[str, object] | None = None,
+    skipped: Collection[str] = (),
 ) -> int:
-    """Run every block of a page, and compare what it prints. Return how many blocks were run."""
+    """Run every block of a page, and compare what it prints. Return how many blocks were run.
+
+    The Python of the page finds `names`. Blocks of the languages in `skipped` are only read by people.
+    """
     page = Page.parse(path.read_text(encoding="utf-8"))
-    names: dict[str, object] = {}
+    own_names = dict(names or {})
     count = 0
     with contextlib.ExitStack() as stack:
         shell: _Shell | None = None
         for block in page.blocks:
-            if block.language == "text":
+            if block.language == "text" or block.language in skipped:
                 continue
             source = _replaced(block.text, replacements)
             if block.language == "python":
-                printed = _run_python(source, names, folder, f"{path.name}, line {block.line}")
+                printed = _run_python(source, own_names, folder, f"{path.name}, line {block.line}")
             else:
                 assert block.language == "sh", f"{path.name}, line {block.line}: nothing runs {block.language!r}"
                 shell = shell or stack.enter_context(_Shell(folder, environment or {}))

@@ -43,7 +43,7 @@ _COMMANDS: Final = {
     "rule": _Place("rule_trial:app", "Create, list, show, update, delete and test rules of a subscription."),
     # Defined in `hub`; what handles events has files of its own.
     "hub": _Place(
-        "hub_read:app",
+        "hub_checkpoints:app",
         "Create, list, show, update and delete event hubs of a running broker; send events and read them.",
     ),
     "send": _Place("send:send", "Send a message to a queue or a topic."),
