@@ -82,7 +82,7 @@ GROUP_FOLDERS: Final = {
     "compat": ("compat",),
     "health": ("health",),
     "outages": ("crash", "drill", "load"),
-    "commands": ("cli", "client", "management", "security", "testing"),
+    "commands": ("celery", "cli", "client", "management", "security", "testing"),
 }
 GROUPED: Final = [folder for folders in GROUP_FOLDERS.values() for folder in folders]
 # The long groups come first, and a folder without a group of its own is in `rest`.
