@@ -130,7 +130,7 @@ def shop(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     shop.close()
 
 
-@mission("M1", "M3")
+@mission("M35", "M1", "M3")
 def test_tasks_run_and_a_task_that_fails_is_tried_again(shop: Shop) -> None:
     for number in range(20):
         shop.send("ship", number)
@@ -140,12 +140,13 @@ def test_tasks_run_and_a_task_that_fails_is_tried_again(shop: Shop) -> None:
     assert shop.count("declined") == {1: 1}
 
 
+@mission("M35")
 def test_results_come_back_to_the_caller(shop: Shop) -> None:
     results = [shop.send("add", number, 1) for number in range(5)]
     assert [result.get(timeout=PATIENCE_S) for result in results] == [1, 2, 3, 4, 5]
 
 
-@mission("M5")
+@mission("M35", "M5")
 def test_a_task_with_a_countdown_waits_in_the_broker_and_not_in_a_worker(shop: Shop) -> None:
     sent_s = time.time()
     shop.send("ship", 1_000, countdown=1.5)
@@ -156,6 +157,7 @@ def test_a_task_with_a_countdown_waits_in_the_broker_and_not_in_a_worker(shop: S
     assert shop.app.control.inspect(timeout=PATIENCE_S, limit=1).scheduled() == {"worker0@test": []}
 
 
+@mission("M35")
 def test_a_worker_answers_remote_control(shop: Shop) -> None:
     inspect = shop.app.control.inspect(timeout=PATIENCE_S, limit=1)
     assert inspect.ping() == {"worker0@test": {"ok": "pong"}}
@@ -173,6 +175,7 @@ def test_a_task_that_is_revoked_does_not_run(shop: Shop) -> None:
     assert 2_000 not in shop.count("ship")
 
 
+@mission("M35")
 def test_events_tell_what_workers_do(shop: Shop) -> None:
     seen: dict[str, dict[str, Any]] = {}
     with shop.app.connection_for_read() as connection:
@@ -225,7 +228,7 @@ def test_the_code_of_the_page_on_celery_runs(broker: Broker, tmp_path: Path, mon
         sys.modules.pop("shop", None)
 
 
-@mission("M3")
+@mission("M35", "M3")
 def test_a_task_that_takes_longer_than_its_lock_runs_once(shop: Shop) -> None:
     shop.send("pack", 1, 1.5 * LOCK_S)
     wait_until(lambda: shop.count("pack") == {1: 1}, "the end of the task", shop.logs)
@@ -243,7 +246,7 @@ def own_shop(tmp_path: Path) -> Iterator[Shop]:
         shop.close()
 
 
-@mission("M1", "M3", "M15")
+@mission("M35", "M1", "M3", "M15", "M36")
 @pytest.mark.timeout(900)
 def test_no_task_is_lost_when_a_worker_and_the_broker_are_killed(own_shop: Shop) -> None:
     shop = own_shop
