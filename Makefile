@@ -116,7 +116,7 @@ spark-crash: setup $(VENV)/.stamp-spark ## kill driver, executors and broker N t
 
 # Not in `make test`: how fast a machine fills its memory, its disk and its event loop decides how long each takes.
 overload: setup ## put real load on a broker past each of its limits, and see the official SDK wait and recover
-	$(PY) -m pytest -q tests/health/overload.py
+	$(PY) -m pytest -q tests/server/health/overload.py
 
 simulate: setup ## run the engine on a simulated clock, disk and network, from N seeds, then hunt every mutant: make simulate N=2000
 	$(PY) -m tests.sim.run --jobs 2 --steps 10000 --seeds $(if $(filter command% environment%,$(origin N)),$(N),200)
@@ -124,7 +124,7 @@ simulate: setup ## run the engine on a simulated clock, disk and network, from N
 
 # --- to look at ---------------------------------------------------------------------------------------------------
 
-demo: $(VENV)/.stamp-dev $(VENV)/.stamp-spark ## kill a broker and a primary namespace under load, account for every message, report with Spark
+demo: $(VENV)/.stamp-dev $(VENV)/.stamp-spark ## kill a broker and a primary namespace under load, account for every message, capture and report with Spark
 	@$(PY) -m tools.compile_core --discard-stale
 	@$(PY) examples/demo.py
 

@@ -36,9 +36,11 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
     "tandem_server": (
         "tandem/server/nodes/acknowledging.py",
-        "tandem/server/nodes/entity.py",
+        "tandem/server/nodes/egress.py",
         "tandem/server/nodes/event_hub.py",
+        "tandem/server/nodes/ingress.py",
         "tandem/server/nodes/link_meter.py",
+        "tandem/server/nodes/settlement.py",
         "tandem/store/rows.py",
     ),
     "tandem_engine": ("tandem/engine",),

@@ -1,4 +1,4 @@
-"""Write `tandem.client.entity_descriptions` from the table of settings, `tandem.entity_settings`.
+"""Write `tandem.client.entities.generated` from the table of settings, `tandem.entity_settings`.
 
     python -m tools.generate_descriptions            write it
     python -m tools.generate_descriptions --check    fail if it is not what would be written
@@ -26,7 +26,7 @@ from tandem.entity_settings import (
 )
 from tools.generate_sync import ROOT, SOURCE, formatted
 
-TARGET: Final = SOURCE / "tandem" / "client" / "entity_descriptions.py"
+TARGET: Final = SOURCE / "tandem" / "client" / "entities" / "generated.py"
 
 HEADER: Final = '''"""Descriptions of queues, topics, subscriptions and event hubs, with the defaults of the service.
 
@@ -38,7 +38,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from tandem.client.description_parts import NEVER, Entity, MessageEntity, reported
+from tandem.client.entities.entity import NEVER, Entity, MessageEntity, reported
 from tandem.entity_settings import EntityStatus
 
 __all__ = ["EventHubDescription", "QueueDescription", "SubscriptionDescription", "TopicDescription"]

@@ -106,10 +106,17 @@ the bound of the programme is `MAX_CONNECTION_BYTES`, chosen just above that.
 """
 
 
+_LIMITS_INTRODUCTION = """# Limits
+
+Every bound that a client, an operator or a program can meet, and why it is what it is. A namespace of the tier
+`standard` or `premium` has [further limits](reference/tiers.md), those of the cloud service.
+"""
+
+
 def limits_page() -> str:
-    """Each constant with the comment above it. The first word of the comment is the unit."""
+    """Return each constant with the comment above it, whose first sentence is the unit."""
     source = (ROOT / "src/tandem/limits.py").read_text()
-    parts = [NOTICE, "# Limits\n\nEvery bound on what a peer may make Tandem hold or do, and why it is what it is.\n"]
+    parts = [NOTICE, _LIMITS_INTRODUCTION]
     table = _table(["what it makes the broker hold", "bound", "past it"], _HELD_BY_A_CONNECTION)
     parts.append(_HOSTILE_CONNECTION.format(table=table))
     comment: list[str] = []

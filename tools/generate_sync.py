@@ -26,6 +26,9 @@ TARGET: Final = SOURCE / "tandem" / "client" / "sync.py"
 # A method whose docstring says so is not for programs.
 INSIDE: Final = "For the inside of this library."
 
+# The descriptor of properties that are fields of a section.
+DESCRIPTOR: Final = "_SenderProperty"
+
 # The decorator of a further signature of the same method.
 OVERLOAD: Final = "overload"
 
@@ -142,7 +145,7 @@ class Generator:
 
     def _methods(self, module: Module, node: ast.ClassDef) -> Iterator[tuple[Module, Function]]:
         """Methods for programs: of the class, and of its bases inside the package that have no twin of their own."""
-        own = [method for method in node.body if isinstance(method, Function)]
+        own = [method for statement in node.body for method in _functions(statement)]
         for method in own:
             if _is_for_programs(method):
                 yield module, method
@@ -294,6 +297,20 @@ def _marks(node: ast.ClassDef) -> set[str]:
     """What a class says about itself in the name of a base: an abstract one is for programs to implement."""
     bases = {ast.unparse(base) for base in node.bases}
     return {"sync"} if bases & {"abc.ABC", "ABC", "Protocol"} or node.name == "Waiting" else set()
+
+
+def _functions(statement: ast.stmt) -> list[Function]:
+    """Return the method that a statement of a class defines; or the getter and the setter of a descriptor."""
+    if isinstance(statement, Function):
+        return [statement]
+    if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Call):
+        name, kind = statement.targets[0], statement.value.func
+        if isinstance(name, ast.Name) and isinstance(kind, ast.Subscript) and ast.unparse(kind.value) == DESCRIPTOR:
+            value = ast.unparse(kind.slice)
+            getter = f"@property\ndef {name.id}(self) -> {value}: ..."
+            setter = f"@{name.id}.setter\ndef {name.id}(self, {name.id}: {value}) -> None: ..."
+            return [one for one in ast.parse(f"{getter}\n{setter}").body if isinstance(one, Function)]
+    return []
 
 
 def _is_for_programs(method: Function) -> bool:

@@ -36,8 +36,8 @@ from tools.test_record import RECORD_VARIABLE
 ROOT: Final = Path(__file__).resolve().parent.parent
 LOGS: Final = Path("build", "test")
 
-# Most groups wait for long: for the official SDKs, for child processes, for Spark. Five fill two cores.
-LANES: Final = 5
+# Most groups wait for long: for the official SDKs, for child processes, for Spark. Six fill two cores.
+LANES: Final = 6
 POLL_S: Final = 0.2
 # Seconds between two lines of progress where no terminal can show a line that changes.
 PROGRESS_INTERVAL_S: Final = 30.0
@@ -46,16 +46,14 @@ REDRAW_INTERVAL_S: Final = 1.0
 # Seconds that a group has to end after SIGINT before it is killed.
 GRACE_S: Final = 20.0
 
-# The tests of the compiled core: run in both forms. The files named here test the repository, not the core.
-CORE_TESTS: Final = (
-    "tests/unit",
-    "tests/spec",
-    "tests/fuzz",
-    *(
-        f"--ignore=tests/unit/test_{name}.py"
-        for name in ("compatibility", "newcomer", "packaging", "readme", "run_tests", "style", "tools")
-    ),
+# A whole broker and its command line: not a test of the compiled core, and as long as the tests of `commands`.
+ALL_SURFACES: Final = "modules/test_entity_settings.py"
+QUICK_CORE_TESTS: Final = (
+    *("tests/amqp", "tests/auth", "tests/engine", "tests/modules", "tests/spec"),
+    f"--ignore=tests/{ALL_SURFACES}",
 )
+# The tests of the compiled core: run in both forms.
+CORE_TESTS: Final = (*QUICK_CORE_TESTS, "tests/fuzz")
 
 
 @dataclass(frozen=True)
@@ -76,30 +74,67 @@ class Group:
         return {**pure, "XDG_CACHE_HOME": str(ROOT / "build" / "cache")} if self.has_own_cache else pure
 
 
+# By name of the group: folders and files below tests/. The order is that of the start: first the groups that wait most
+# for others, then those that compute most and fill the gaps. None is so long that it would run alone at the end.
 GROUP_FOLDERS: Final = {
     "spark": ("spark",),
     "pairing": ("pairing",),
     "compat": ("compat",),
-    "health": ("health",),
     "outages": ("crash", "drill", "load"),
-    "commands": ("celery", "cli", "client", "management", "security", "testing"),
+    "health": ("server/health",),
+    "commands": ("cli", "security", "testing", ALL_SURFACES),
+    "store": ("store", "sim"),
+    "interfaces": ("celery", "checkpoints", "management", "client", "config"),
+    "install": ("install", "repository"),
+    "server": ("server", "driver", "bench", "interop", "differential"),
 }
 GROUPED: Final = [folder for folders in GROUP_FOLDERS.values() for folder in folders]
-# The long groups come first, and a folder without a group of its own is in `rest`.
+
+
+def folder_group(name: str) -> Group:
+    """Return the group of some folders, without the parts of them that are in another group."""
+    folders = GROUP_FOLDERS[name]
+    elsewhere = [one for one in GROUPED if any(one.startswith(f"{folder}/") for folder in folders)]
+    paths = (*(f"tests/{one}" for one in folders), *(f"--ignore=tests/{one}" for one in elsewhere))
+    return Group(name, paths, has_own_cache=name == "spark")
+
+
 GROUPS: Final = (
-    Group("spark", ("tests/spark",), has_own_cache=True),
+    *(folder_group(name) for name in GROUP_FOLDERS),
+    # A folder without a group of its own.
     Group("rest", ("tests", *(f"--ignore=tests/{folder}" for folder in GROUPED))),
-    *(Group(name, tuple(f"tests/{f}" for f in folders)) for name, folders in GROUP_FOLDERS.items() if name != "spark"),
     # Property tests are not traced: they would take most of the time, and coverage must not depend on what they draw.
     Group("coverage", ("-m", "not hypothesis and not exhaustive", *CORE_TESTS), is_pure=True, is_traced=True),
     Group("interpreted", ("-m", "hypothesis or exhaustive", *CORE_TESTS), is_pure=True),
 )
 
-# Without foreign SDKs and Spark, and without the tests that take many seconds each.
+# Files and folders below tests/ that take many seconds: half of the time, and a twentieth of the tests.
+SLOW_TESTS: Final = (
+    "client/test_documentation.py",
+    "client/test_walk_through.py",
+    "client/wire/test_connection.py",
+    "management/json_api/test_junk.py",
+    "repository/test_run_tests.py",
+    "repository/test_tools.py",
+    "server/faults/test_official_sdk.py",
+    "server/health",
+    "store/log/sealing/test_sealer.py",
+    "store/log/test_damage_sweep.py",
+    "store/log/test_power.py",
+    "store/log/test_size.py",
+    "store/test_damage.py",
+    "store/test_disk.py",
+    "store/test_equal.py",
+)
+LEAVE_OUT_SLOW: Final = tuple(f"--ignore=tests/{name}" for name in SLOW_TESTS)
+# Without foreign SDKs and Spark.
 QUICK_GROUPS: Final = (
-    Group("broker", ("tests/server", "tests/store", "--ignore=tests/server/test_faults_sdk.py")),
-    Group("interfaces", ("tests/management", "tests/client", "--ignore=tests/client/test_network.py")),
-    Group("core", ("-m", "not exhaustive", "tests/unit", "tests/spec", "tests/rules", "tests/cost")),
+    Group("broker", ("tests/server", "tests/store", *LEAVE_OUT_SLOW)),
+    Group("interfaces", ("tests/management", "tests/config", "tests/client", *LEAVE_OUT_SLOW)),
+    Group(
+        "core",
+        ("-m", "not exhaustive", *QUICK_CORE_TESTS, "tests/repository", "tests/rules", "tests/cost", *LEAVE_OUT_SLOW),
+    ),
 )
 
 
@@ -125,6 +160,8 @@ class Run:
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0.0
     seconds: float = 0.0
+    # Of the group and of all processes that it waited for.
+    cpu_seconds: float = 0.0
     exit_status: int | None = None
     collected: int | None = None
     results: list[Result] = field(default_factory=list)
@@ -188,7 +225,11 @@ class Run:
     def poll(self) -> bool:
         """Read what was recorded since the last call. Return True once the group has ended."""
         assert self.process is not None
-        self.exit_status = self.process.poll()
+        # Popen.poll would not say how much the group has computed.
+        pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
+        if pid:
+            self.exit_status = self.process.returncode = os.waitstatus_to_exitcode(status)
+            self.cpu_seconds = usage.ru_utime + usage.ru_stime
         self.seconds = time.monotonic() - self.started_at
         for line in self._new_lines():
             if "collected" in line:
@@ -261,10 +302,10 @@ class Display:
                 self.line(failure.text)
                 self.line(f"Repeat it with:\n  {run.repeat(failure.test)}")
         self.line()
-        self.line(f"{'group':<12} {'passed':>7} {'failed':>7} {'skipped':>7} {'time':>8}")
+        self.line(f"{'group':<12} {'passed':>7} {'failed':>7} {'skipped':>7} {'time':>8} {'cpu':>8}")
         for run in runs:
             counts = f"{run.count('passed'):>7} {len(run.failures):>7} {run.count('skipped'):>7}"
-            self.line(f"{run.group.name:<12} {counts} {_clock(run.seconds):>8}")
+            self.line(f"{run.group.name:<12} {counts} {_clock(run.seconds):>8} {_clock(run.cpu_seconds):>8}")
             reasons = Counter(result.reason for result in run.results if result.outcome == "skipped")
             for reason, count in reasons.most_common():
                 self.line(f"    {count} skipped: {reason}")
@@ -274,7 +315,8 @@ class Display:
                 *((run.count("passed"), len(run.failures), run.count("skipped")) for run in runs), strict=True
             )
         )
-        self.line(f"in {_clock(seconds)}, seed {runs[0].seed}, logs in {LOGS}/")
+        cpu_seconds = sum(run.cpu_seconds for run in runs)
+        self.line(f"in {_clock(seconds)}, {_clock(cpu_seconds)} of CPU time, seed {runs[0].seed}, logs in {LOGS}/")
         self.line(f"{passed} passed, {failed} failed, {skipped} skipped")
 
 

@@ -13,12 +13,10 @@ from typing import Final
 from urllib.parse import unquote
 
 from tandem.errors import ArgumentError
+from tandem.limits import MAX_ADDRESS_CHARACTERS, MAX_ENTITY_NAME_CHARACTERS, MAX_SUBSCRIPTION_NAME_CHARACTERS
 from tandem.wire_names import CBS_NODE, MANAGEMENT_NODE
 
 __all__ = [
-    "MAX_ADDRESS_CHARACTERS",
-    "MAX_ENTITY_NAME_CHARACTERS",
-    "MAX_SUBSCRIPTION_NAME_CHARACTERS",
     "SUBSCRIPTIONS",
     "Address",
     "HubPath",
@@ -33,16 +31,6 @@ __all__ = [
     "validate_rule_name",
     "validate_subscription_name",
 ]
-
-# Characters. An address as it was written, with scheme, host and percent-encoding: room for the longest entity name
-# and the longest subscription name, every character of them encoded.
-MAX_ADDRESS_CHARACTERS: Final = 2_048
-
-# Characters. The path of a queue, a topic or an event hub. Service: 260.
-MAX_ENTITY_NAME_CHARACTERS: Final = 260
-
-# Characters. The name of a subscription or of a rule. Service: 50.
-MAX_SUBSCRIPTION_NAME_CHARACTERS: Final = 50
 
 # What stands between a topic and its subscription in a path.
 SUBSCRIPTIONS: Final = "/Subscriptions/"

@@ -21,6 +21,7 @@ from urllib.parse import quote, urlsplit
 from tandem.auth.sas import is_sas_token, make_token
 from tandem.errors import ConfigurationError
 from tandem.hosts import bracketed
+from tandem.limits import MAX_CONNECTION_STRING_CHARACTERS
 
 __all__ = ["DEFAULT_HOST", "DEFAULT_PORT", "DEVELOPMENT_KEY", "ROOT_RULE_NAME", "ConnectionString", "ServiceAddress"]
 
@@ -35,9 +36,6 @@ ROOT_RULE_NAME: Final = "RootManageSharedAccessKey"
 
 # The key of the official emulator, as its documentation prints it: it protects nothing.
 DEVELOPMENT_KEY: Final = "SAS_KEY_VALUE"
-
-# Characters. An endpoint, a rule name and a key of the largest sizes take less than a thousand; a token may take more.
-MAX_CONNECTION_STRING_CHARACTERS: Final = 16_384
 
 _CLEAR_SCHEMES: Final = {"amqp", "http"}
 _TLS_SCHEMES: Final = {"sb", "amqps", "https"}

@@ -16,12 +16,12 @@ from typing import Final
 
 from tandem.arrow import require_arrow
 from tandem.engine.description import QueueDescription
-from tandem.engine.descriptions import description_of
 from tandem.engine.hubs.description import EventHubDescription
 from tandem.engine.hubs.hub import EventHub
 from tandem.engine.namespace import Namespace
 from tandem.engine.queue import Queue
 from tandem.engine.rule import Rule
+from tandem.engine.stored_description import description_of
 from tandem.engine.subscription import Subscription
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.tier_checks import check_entity, check_hub

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from tandem.errors import ArgumentError
+from tandem.limits import MAX_DURATION_CHARACTERS
 
 __all__ = [
     "NEVER",
@@ -30,9 +31,6 @@ NEVER_DURATION: Final = "P10675199DT2H48M5.4775807S"
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
-# Characters. The longest that makes sense is .NET's largest, `P10675199DT2H48M5.4775807S`.
-_MAX_DURATION_CHARACTERS: Final = 64
-
 # Days and what is smaller. Months and years have no fixed length, so that no duration of the service uses them.
 _ISO: Final = re.compile(
     r"P(?=\d|T)(?:(\d+)D)?(?:T(?=\d)(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)(?:\.(\d{1,9}))?S)?)?", re.IGNORECASE
@@ -48,7 +46,7 @@ def parse_duration_ms(text: str, field: str) -> int | None:
         return None
     value_ms = None
     # ASCII, since \d also matches the digits of other scripts.
-    if len(stripped) <= _MAX_DURATION_CHARACTERS and stripped.isascii():
+    if len(stripped) <= MAX_DURATION_CHARACTERS and stripped.isascii():
         value_ms = _iso_ms(stripped) if stripped[:1] in {"P", "p"} else _short_ms(stripped)
     if value_ms is None:
         raise ArgumentError.of(

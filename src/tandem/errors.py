@@ -11,45 +11,7 @@
     │   │   └── StoreDamaged            stored data is damaged: opening the store again salvages what is intact
     │   └── StoreCorrupt                what is on disk contradicts itself: `tandem check` says where
     ├── BrokerStalled                   the broker cannot go on by itself: the process must end and be started again
-    └── ProtocolError                   goes onto the wire: condition, description, scope
-        ├── DecodeError                 amqp:decode-error                 connection
-        ├── FramingError                amqp:connection:framing-error     connection
-        ├── ConnectionForced            amqp:connection:forced            connection
-        ├── IdleTimeoutExpired          amqp:resource-limit-exceeded      connection
-        ├── ResourceLimitExceeded       amqp:resource-limit-exceeded      connection
-        ├── UnauthorizedAccess          amqp:unauthorized-access          connection
-        ├── NotAllowed                  amqp:not-allowed                  connection
-        ├── InvalidField                amqp:invalid-field                connection
-        ├── FrameSizeTooSmall           amqp:frame-size-too-small         session
-        ├── WindowViolation             amqp:session:window-violation     session
-        ├── HandleInUse                 amqp:session:handle-in-use        session
-        ├── UnattachedHandle            amqp:session:unattached-handle    session
-        ├── DetachForced                amqp:link:detach-forced           link
-        ├── TransferLimitExceeded       amqp:link:transfer-limit-exceeded link
-        ├── MessageSizeExceeded         amqp:link:message-size-exceeded   link
-        ├── LinkStolen                  amqp:link:stolen                  link
-        ├── NotFound                    amqp:not-found                    link
-        ├── EntityDisabled              com.microsoft:entity-disabled     link
-        ├── EntityAlreadyExists         com.microsoft:entity-already-exists link
-        ├── HubRecreated                tandem:hub-recreated              link
-        ├── ArrowUnavailable            amqp:not-implemented              link
-        ├── SessionCannotBeLocked       com.microsoft:session-cannot-be-locked link
-        ├── SessionLockLost             com.microsoft:session-lock-lost   link
-        ├── OperationTimeout            com.microsoft:timeout             link
-        ├── InvalidToken                com.microsoft:auth-failed         delivery
-        ├── ServerBusy                  com.microsoft:server-busy         delivery
-        ├── QuotaExceeded               amqp:resource-limit-exceeded      delivery
-        ├── MessageLockLost             com.microsoft:message-lock-lost   delivery
-        ├── MessageNotFound             com.microsoft:message-not-found   delivery
-        ├── SessionNotFound             com.microsoft:session-not-found   delivery
-        ├── ArgumentError               com.microsoft:argument-error      delivery
-        │   └── ArgumentOutOfRange      com.microsoft:argument-out-of-range delivery
-        ├── OutOfOrderSequence          com.microsoft:out-of-order-sequence delivery
-        ├── ProducerEpochStolen         com.microsoft:producer-epoch-stolen delivery
-        ├── OperationNotImplemented     amqp:not-implemented              delivery
-        ├── TransactionUnknownId        amqp:transaction:unknown-id       delivery
-        ├── TransactionTimeout          amqp:transaction:timeout          delivery
-        └── TransactionRollback         amqp:transaction:rollback         delivery
+    └── ProtocolError                   goes onto the wire: condition, HTTP status and scope in the first line of each
 
 A class carries its wire form, so no table elsewhere has to be kept in step with this one. The scope says what dies of
 the error: the smallest thing that cannot go on, never more (AMQP 1.0 part 2.8.14 to 2.8.18 name the conditions).
@@ -185,6 +147,20 @@ class ProtocolError(TandemError):
     scope: Scope = Scope.CONNECTION
     is_transient: ClassVar[bool] = False
 
+    def __init_subclass__(
+        cls,
+        *,
+        condition: str | None = None,
+        http_status: int | None = None,
+        scope: Scope | None = None,
+        is_transient: bool | None = None,
+    ) -> None:
+        """Take the wire form of a kind of error; what is left out is that of its base."""
+        cls.condition = cls.condition if condition is None else condition
+        cls.http_status = cls.http_status if http_status is None else http_status
+        cls.scope = cls.scope if scope is None else scope
+        cls.is_transient = cls.is_transient if is_transient is None else is_transient
+
     def __init__(self, description: str, scope: Scope | None = None) -> None:
         super().__init__(description)
         # The same mistake can have a smaller reach than its class says: a bad field of a transfer ends its link only.
@@ -196,249 +172,149 @@ class ProtocolError(TandemError):
         return str(self)
 
 
-class DecodeError(ProtocolError):
+class DecodeError(ProtocolError, condition="amqp:decode-error", http_status=400):
     """Bytes that are not valid AMQP, or a field of the wrong type. The peer's encoder is at fault."""
 
-    condition = "amqp:decode-error"
-    http_status = 400
 
-
-class FramingError(ProtocolError):
+class FramingError(ProtocolError, condition="amqp:connection:framing-error", http_status=400):
     """A frame that cannot be delimited or is larger than agreed. Nothing after it can be trusted."""
 
-    condition = "amqp:connection:framing-error"
-    http_status = 400
 
-
-class ConnectionForced(ProtocolError):
+class ConnectionForced(ProtocolError, condition="amqp:connection:forced", http_status=503, is_transient=True):
     """The connection is closed by an operator or a shutdown. Connect again."""
 
-    condition = "amqp:connection:forced"
-    http_status = 503
-    is_transient = True
 
-
-class IdleTimeoutExpired(ProtocolError):
+class IdleTimeoutExpired(ProtocolError, condition="amqp:resource-limit-exceeded", http_status=408, is_transient=True):
     """Nothing was heard for longer than the advertised idle time-out. Connect again, and send empty frames."""
 
-    condition = "amqp:resource-limit-exceeded"
-    http_status = 408
-    is_transient = True
 
-
-class ResourceLimitExceeded(ProtocolError):
+class ResourceLimitExceeded(ProtocolError, condition="amqp:resource-limit-exceeded", http_status=403):
     """A count or size grew past its limit. The description names the limit."""
 
-    condition = "amqp:resource-limit-exceeded"
-    http_status = 403
 
-
-class UnauthorizedAccess(ProtocolError):
+class UnauthorizedAccess(ProtocolError, condition="amqp:unauthorized-access", http_status=401):
     """The peer may not do this. Check credentials and rights."""
 
-    condition = "amqp:unauthorized-access"
-    http_status = 401
 
-
-class NotAllowed(ProtocolError):
+class NotAllowed(ProtocolError, condition="amqp:not-allowed", http_status=400):
     """A valid frame at a moment or place where the specification forbids it."""
 
-    condition = "amqp:not-allowed"
-    http_status = 400
 
-
-class InvalidField(ProtocolError):
+class InvalidField(ProtocolError, condition="amqp:invalid-field", http_status=400):
     """A field has a value outside what the specification allows. The description names the field and the value."""
 
-    condition = "amqp:invalid-field"
-    http_status = 400
 
-
-class FrameSizeTooSmall(ProtocolError):
+class FrameSizeTooSmall(ProtocolError, condition="amqp:frame-size-too-small", http_status=400, scope=Scope.SESSION):
     """What has to be said does not fit into one frame of the peer's max-frame-size. Open with a larger one."""
 
-    condition = "amqp:frame-size-too-small"
-    http_status = 400
-    scope = Scope.SESSION
 
-
-class WindowViolation(ProtocolError):
+class WindowViolation(ProtocolError, condition="amqp:session:window-violation", http_status=400, scope=Scope.SESSION):
     """More transfers than the session's incoming window allowed."""
 
-    condition = "amqp:session:window-violation"
-    http_status = 400
-    scope = Scope.SESSION
 
-
-class HandleInUse(ProtocolError):
+class HandleInUse(ProtocolError, condition="amqp:session:handle-in-use", http_status=400, scope=Scope.SESSION):
     """An attach on a handle that is still attached."""
 
-    condition = "amqp:session:handle-in-use"
-    http_status = 400
-    scope = Scope.SESSION
 
-
-class UnattachedHandle(ProtocolError):
+class UnattachedHandle(ProtocolError, condition="amqp:session:unattached-handle", http_status=400, scope=Scope.SESSION):
     """A frame for a handle that is not attached."""
 
-    condition = "amqp:session:unattached-handle"
-    http_status = 400
-    scope = Scope.SESSION
 
-
-class DetachForced(ProtocolError):
+class DetachForced(
+    ProtocolError, condition="amqp:link:detach-forced", http_status=503, scope=Scope.LINK, is_transient=True
+):
     """The link is detached by an operator, for being idle, or because its entity was restarted. Attach again."""
 
-    condition = "amqp:link:detach-forced"
-    http_status = 503
-    scope = Scope.LINK
-    is_transient = True
 
-
-class TransferLimitExceeded(ProtocolError):
+class TransferLimitExceeded(
+    ProtocolError, condition="amqp:link:transfer-limit-exceeded", http_status=403, scope=Scope.LINK
+):
     """More deliveries than the credit granted, by more than the tolerated overrun."""
 
-    condition = "amqp:link:transfer-limit-exceeded"
-    http_status = 403
-    scope = Scope.LINK
 
-
-class MessageSizeExceeded(ProtocolError):
+class MessageSizeExceeded(
+    ProtocolError, condition="amqp:link:message-size-exceeded", http_status=403, scope=Scope.LINK
+):
     """A message larger than the link's max-message-size. The description names both sizes."""
 
-    condition = "amqp:link:message-size-exceeded"
-    http_status = 403
-    scope = Scope.LINK
 
-
-class LinkStolen(ProtocolError):
+class LinkStolen(ProtocolError, condition="amqp:link:stolen", http_status=410, scope=Scope.LINK):
     """The link was attached again elsewhere under the same name."""
 
-    condition = "amqp:link:stolen"
-    http_status = 410
-    scope = Scope.LINK
 
-
-class NotFound(ProtocolError):
+class NotFound(ProtocolError, condition="amqp:not-found", http_status=404, scope=Scope.LINK):
     """The node that the link names does not exist."""
 
-    condition = "amqp:not-found"
-    http_status = 404
-    scope = Scope.LINK
 
-
-class EntityDisabled(ProtocolError):
+class EntityDisabled(ProtocolError, condition="com.microsoft:entity-disabled", http_status=400, scope=Scope.LINK):
     """The entity's status forbids this. Set its status to Active, or use another entity."""
 
-    condition = "com.microsoft:entity-disabled"
-    http_status = 400
-    scope = Scope.LINK
 
-
-class EntityAlreadyExists(ProtocolError):
+class EntityAlreadyExists(
+    ProtocolError, condition="com.microsoft:entity-already-exists", http_status=409, scope=Scope.LINK
+):
     """An entity of that name exists. Update it, or choose another name."""
 
-    condition = "com.microsoft:entity-already-exists"
-    http_status = 409
-    scope = Scope.LINK
 
-
-class HubRecreated(ProtocolError):
+class HubRecreated(ProtocolError, condition="tandem:hub-recreated", http_status=410, scope=Scope.LINK):
     """The event hub was deleted and made again: positions in the old one mean nothing in the new one. Begin anew."""
 
-    condition = "tandem:hub-recreated"
-    http_status = 410
-    scope = Scope.LINK
 
-
-class ArrowUnavailable(ProtocolError):
+class ArrowUnavailable(ProtocolError, condition="amqp:not-implemented", http_status=501, scope=Scope.LINK):
     """Event hubs need pyarrow, which is missing or broken. Install it for the Python that runs the broker."""
 
-    condition = "amqp:not-implemented"
-    http_status = 501
-    scope = Scope.LINK
 
-
-class SessionCannotBeLocked(ProtocolError):
+class SessionCannotBeLocked(
+    ProtocolError, condition="com.microsoft:session-cannot-be-locked", http_status=410, scope=Scope.LINK
+):
     """Another receiver holds the session. Accept another one, or wait until its lock ends."""
 
-    condition = "com.microsoft:session-cannot-be-locked"
-    http_status = 410
-    scope = Scope.LINK
 
-
-class SessionLockLost(ProtocolError):
+class SessionLockLost(ProtocolError, condition="com.microsoft:session-lock-lost", http_status=410, scope=Scope.LINK):
     """The lock on the session ended before this. Accept the session again; its messages will come again."""
 
-    condition = "com.microsoft:session-lock-lost"
-    http_status = 410
-    scope = Scope.LINK
 
-
-class OperationTimeout(ProtocolError):
+class OperationTimeout(
+    ProtocolError, condition="com.microsoft:timeout", http_status=408, scope=Scope.LINK, is_transient=True
+):
     """What was asked for did not come about in the time given. Ask again."""
 
-    condition = "com.microsoft:timeout"
-    http_status = 408
-    scope = Scope.LINK
-    is_transient = True
 
-
-class InvalidToken(ProtocolError):
+class InvalidToken(ProtocolError, condition="com.microsoft:auth-failed", http_status=401, scope=Scope.DELIVERY):
     """A token that proves nothing: a wrong signature, an unknown rule, or an expiry in the past. Make a new one."""
 
-    condition = "com.microsoft:auth-failed"
-    http_status = 401
-    scope = Scope.DELIVERY
 
-
-class ServerBusy(ProtocolError):
+class ServerBusy(
+    ProtocolError, condition="com.microsoft:server-busy", http_status=503, scope=Scope.DELIVERY, is_transient=True
+):
     """Too much is asked of the broker at once. Wait at least ten seconds before the same message is sent again."""
 
-    condition = "com.microsoft:server-busy"
-    http_status = 503
-    scope = Scope.DELIVERY
-    is_transient = True
 
-
-class QuotaExceeded(ProtocolError):
+class QuotaExceeded(ProtocolError, condition="amqp:resource-limit-exceeded", http_status=403, scope=Scope.DELIVERY):
     """The entity is at its largest size, or the disk is full. Receive from it, or raise its size."""
 
-    condition = "amqp:resource-limit-exceeded"
-    http_status = 403
-    scope = Scope.DELIVERY
 
-
-class MessageLockLost(ProtocolError):
+class MessageLockLost(
+    ProtocolError, condition="com.microsoft:message-lock-lost", http_status=410, scope=Scope.DELIVERY
+):
     """The lock on the message ended before this. The message comes again, to this receiver or to another."""
 
-    condition = "com.microsoft:message-lock-lost"
-    http_status = 410
-    scope = Scope.DELIVERY
 
-
-class MessageNotFound(ProtocolError):
+class MessageNotFound(
+    ProtocolError, condition="com.microsoft:message-not-found", http_status=404, scope=Scope.DELIVERY
+):
     """No message has the sequence number, or none that is deferred or scheduled as the operation needs."""
 
-    condition = "com.microsoft:message-not-found"
-    http_status = 404
-    scope = Scope.DELIVERY
 
-
-class SessionNotFound(ProtocolError):
+class SessionNotFound(
+    ProtocolError, condition="com.microsoft:session-not-found", http_status=404, scope=Scope.DELIVERY
+):
     """No session fits the question."""
 
-    condition = "com.microsoft:session-not-found"
-    http_status = 404
-    scope = Scope.DELIVERY
 
-
-class ArgumentError(ProtocolError):
+class ArgumentError(ProtocolError, condition="com.microsoft:argument-error", http_status=400, scope=Scope.DELIVERY):
     """A value that the operation cannot use. The description names it and says what is allowed."""
 
-    condition = "com.microsoft:argument-error"
-    http_status = 400
-    scope = Scope.DELIVERY
     argument: Argument | None = None
 
     @classmethod
@@ -450,55 +326,35 @@ class ArgumentError(ProtocolError):
         return error
 
 
-class ArgumentOutOfRange(ArgumentError):
+class ArgumentOutOfRange(ArgumentError, condition="com.microsoft:argument-out-of-range"):
     """A value outside its range. The description names it and the range."""
 
-    condition = "com.microsoft:argument-out-of-range"
 
-
-class OutOfOrderSequence(ProtocolError):
+class OutOfOrderSequence(
+    ProtocolError, condition="com.microsoft:out-of-order-sequence", http_status=400, scope=Scope.DELIVERY
+):
     """An idempotent producer left out a number or used an old one. Send again from the one that was expected."""
 
-    condition = "com.microsoft:out-of-order-sequence"
-    http_status = 400
-    scope = Scope.DELIVERY
 
-
-class ProducerEpochStolen(ProtocolError):
+class ProducerEpochStolen(
+    ProtocolError, condition="com.microsoft:producer-epoch-stolen", http_status=410, scope=Scope.DELIVERY
+):
     """Another idempotent producer with the same id has a higher epoch. Open with a higher one to take over."""
 
-    condition = "com.microsoft:producer-epoch-stolen"
-    http_status = 410
-    scope = Scope.DELIVERY
 
-
-class OperationNotImplemented(ProtocolError):
+class OperationNotImplemented(ProtocolError, condition="amqp:not-implemented", http_status=501, scope=Scope.DELIVERY):
     """An operation that the node does not have."""
 
-    condition = "amqp:not-implemented"
-    http_status = 501
-    scope = Scope.DELIVERY
 
-
-class TransactionTimeout(ProtocolError):
+class TransactionTimeout(ProtocolError, condition="amqp:transaction:timeout", http_status=408, scope=Scope.DELIVERY):
     """The transaction was open for too long, and was rolled back."""
 
-    condition = "amqp:transaction:timeout"
-    http_status = 408
-    scope = Scope.DELIVERY
 
-
-class TransactionRollback(ProtocolError):
+class TransactionRollback(ProtocolError, condition="amqp:transaction:rollback", http_status=400, scope=Scope.DELIVERY):
     """The transaction could not be committed as a whole, and nothing of it was done. Declare a new one."""
 
-    condition = "amqp:transaction:rollback"
-    http_status = 400
-    scope = Scope.DELIVERY
 
-
-class TransactionUnknownId(ProtocolError):
+class TransactionUnknownId(
+    ProtocolError, condition="amqp:transaction:unknown-id", http_status=400, scope=Scope.DELIVERY
+):
     """The transaction was never declared here, or is already discharged."""
-
-    condition = "amqp:transaction:unknown-id"
-    http_status = 400
-    scope = Scope.DELIVERY

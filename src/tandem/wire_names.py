@@ -1,7 +1,7 @@
 """Names that stand on the wire and that AMQP itself does not define: those of the service and of Tandem.
 
 Each name is written here once. Conditions of errors are beside their classes in `tandem.errors`; names that the AMQP
-specification gives are in `tandem.amqp`. `tests/unit/test_wire_names.py` finds a name that is spelled out elsewhere.
+specification gives are in `tandem.amqp`. `tests/modules/test_wire_names.py` finds a name that is spelled out elsewhere.
 """
 
 from __future__ import annotations

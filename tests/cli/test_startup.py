@@ -47,7 +47,7 @@ def imported_by(tmp_path: Path, *arguments: str, **variables: str) -> frozenset[
 
 
 def test_a_module_that_a_command_imports_is_seen(tmp_path: Path) -> None:
-    assert "tandem.cli.queue" in imported_by(tmp_path, "queue", "--help")
+    assert "tandem.cli.entities.queue" in imported_by(tmp_path, "queue", "--help")
 
 
 def test_the_overview_imports_no_command(tmp_path: Path) -> None:

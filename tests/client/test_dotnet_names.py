@@ -18,8 +18,8 @@ import pytest
 import tandem
 import tandem.client
 import tandem.client.sync
+from tests.documentation import DOCS
 from tests.markers import mission
-from tests.pages import DOCS
 
 PAGE: Final = DOCS / "reference/dotnet-names.md"
 WALK: Final = (DOCS / "start/service-bus-examples.md", DOCS / "start/availability-examples.md")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tandem.testing import Broker
+from tests.documentation import DOCS, follow
 from tests.markers import mission
-from tests.pages import DOCS, follow
 
 # A receive always asks the broker before it returns `None`, so that an empty queue needs no wait.
 _NO_WAIT = {"timedelta(seconds=5)": "timedelta(0)"}

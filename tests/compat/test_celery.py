@@ -25,8 +25,8 @@ from celery import Celery
 from tandem.testing import Broker
 from tests.compat.celery_shop import BROKER, LOCK_S, PREFETCH_MULTIPLIER, PREFIX, RECORD, make_app
 from tests.compat.programs import IS_LONG
+from tests.documentation import DOCS, follow
 from tests.markers import mission
-from tests.pages import DOCS, follow
 from tests.patience import PATIENCE_S, wait_until
 
 TASKS: Final = 2_000 if IS_LONG else 200

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tests.compat.hubs import Hub
 from tests.compat.sdk import Bus
+from tests.documentation import DOCS, follow
 from tests.markers import mission
-from tests.pages import DOCS, follow
 
 
 @mission("M10")

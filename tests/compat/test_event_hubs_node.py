@@ -1,4 +1,4 @@
-"""The official JavaScript SDK of Event Hubs, unchanged, over plain TCP and WebSocket.
+"""The official JavaScript SDK of Event Hubs, unchanged: over plain TCP and WebSocket, in the long form over TLS too.
 
 The program that uses it is tests/compat/node/hubs.mjs; hub_features.json beside it says what each feature shows.
 """
@@ -16,13 +16,17 @@ import pytest
 
 from tandem.testing import Broker
 from tests.compat.admin import new_name
+from tests.compat.programs import IS_LONG
 from tests.interop.peers.available import NODE_SDK_FOLDER, require_node_sdk
 from tests.markers import mission
+from tools.sdk_features import TRANSPORTS
 
 FEATURES: Final[dict[str, str]] = json.loads((NODE_SDK_FOLDER / "hub_features.json").read_text(encoding="utf-8"))
-# Over a WebSocket only what differs there: how much is sent at once, and links that come and go.
+# In the short form, over a WebSocket only what differs there: how much is sent at once, and links that come and go.
 WEBSOCKET_FEATURES: Final = ("send-and-read", "batch", "runtime-information", "owner-level", "too-large", "many-events")
-VISITS: Final = {"tcp": tuple(FEATURES), "websocket": WEBSOCKET_FEATURES}
+VISITS: Final = (
+    dict.fromkeys(TRANSPORTS, tuple(FEATURES)) if IS_LONG else {"tcp": tuple(FEATURES), "websocket": WEBSOCKET_FEATURES}
+)
 
 # Seconds. The program takes about ten.
 LIMIT_S: Final = 300.0

@@ -11,7 +11,7 @@ import pytest
 from azure.servicebus import ServiceBusMessage, ServiceBusReceivedMessage, ServiceBusReceiveMode
 from azure.servicebus.amqp import AmqpAnnotatedMessage, AmqpMessageBodyType, AmqpMessageHeader, AmqpMessageProperties
 
-from tests.compat.sdk import AT_ONCE, Bus, take_one
+from tests.compat.sdk import AT_ONCE, Bus, correlation, rule, sql, take_one
 
 pytestmark = AT_ONCE
 
@@ -182,6 +182,19 @@ def test_a_received_message_can_be_sent_again(bus: Bus) -> None:
         receiver.complete_message(second)
     assert (second.message_id, second.partition_key) == ("id", "key")
     assert second.sequence_number != first.sequence_number
+
+
+def test_a_message_that_is_sent_again_is_selected_by_the_same_rules(bus: Bus) -> None:
+    """Sent again by the SDK, its message id and its correlation id are binary. A rule compares them as text."""
+    topic = bus.topic()
+    subscriptions = [
+        topic.subscription(rule("correlation", correlation(correlation_id="c", message_id="id"))),
+        topic.subscription(rule("sql", sql("sys.CorrelationId = 'c' AND sys.MessageId LIKE 'i_'"))),
+    ]
+    topic.send(ServiceBusMessage("again", message_id="id", correlation_id="c"))
+    with subscriptions[0].receiver() as receiver, topic.sender() as sender:
+        sender.send_messages(take_one(receiver))
+    assert [one.counts() for one in subscriptions] == [{"active": 2}, {"active": 2}]
 
 
 @pytest.mark.parametrize("text", ["1.50", "-0.000001", "4294967295", "1E+3"])

@@ -17,7 +17,9 @@ from typing import Any, Final
 
 import pytest
 
+from tandem.auth.keys import KeyRing
 from tandem.testing import Broker
+from tests.compat.sdk import RULES
 from tests.interop.peers.available import NODE_SDK_FOLDER, require_node_sdk
 from tests.markers import mission
 
@@ -48,7 +50,11 @@ def _queues(broker: Broker, transport: str) -> dict[str, str]:
     """A queue or a topic for each feature. The slash in the name is one more thing that has to work."""
     queues = {feature: f"{transport}/{feature}" for feature in FEATURES}
     for feature in FEATURES_OF_QUEUES:
-        broker.create_queue(queues[feature], **FEATURES[feature].get("queue", {}))
+        settings = dict(FEATURES[feature].get("queue", {}))
+        if "forward_to" in settings:
+            settings["forward_to"] = f"{queues[feature]}-target"
+            broker.create_queue(settings["forward_to"])
+        broker.create_queue(queues[feature], **settings)
     for feature, wanted in FEATURES_OF_TOPICS.items():
         broker.create_topic(queues[feature], **wanted.get("topic", {}))
         for name, fields in wanted["subscriptions"].items():
@@ -80,7 +86,9 @@ def _tour(node: Path, broker: Broker, transport: str) -> Tour:
 def tours(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Tour]:
     """One tour over each transport, all at once and against one broker: most of their time is spent waiting."""
     node = require_node_sdk()
-    with Broker(tmp_path_factory.mktemp("node-sdk")) as broker, ThreadPoolExecutor(len(TRANSPORTS)) as threads:
+    folder = tmp_path_factory.mktemp("node-sdk")
+    (folder / "keys.json").write_text(json.dumps(KeyRing(list(RULES)).to_dict()), encoding="utf-8")
+    with Broker(folder, arguments=()) as broker, ThreadPoolExecutor(len(TRANSPORTS)) as threads:
         return dict(
             zip(TRANSPORTS, threads.map(lambda transport: _tour(node, broker, transport), TRANSPORTS), strict=True)
         )

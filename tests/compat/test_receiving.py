@@ -153,6 +153,21 @@ def test_a_lock_outlives_the_link_that_took_it(clocked_bus: ClockedBus) -> None:
         assert take_one(receiver).delivery_count == 1
 
 
+def test_a_message_can_be_settled_although_the_link_that_brought_it_is_closed(bus: Bus) -> None:
+    queue = bus.queue()
+    queue.send("completed", "abandoned")
+    with queue.receiver() as receiver:
+        completed, abandoned = take(receiver, 2)
+    with queue.receiver() as receiver:
+        # The SDK asks the management node.
+        receiver.complete_message(completed)
+        receiver.abandon_message(abandoned)
+        again = take_one(receiver)
+        assert (text(again), again.delivery_count) == ("abandoned", 1)
+        receiver.complete_message(again)
+    assert queue.counts() == {}
+
+
 def test_messages_given_back_unseen_are_not_counted_as_delivered(bus: Bus) -> None:
     queue = bus.queue()
     with queue.receiver() as receiver:
@@ -212,6 +227,17 @@ def test_a_receive_that_waits_gets_a_message_as_soon_as_it_is_sent(bus: Bus) -> 
         (message,) = receiver.receive_messages(1, 2 * TEST_LIMIT_S)
         assert text(message) == "at last"
     timer.join()
+
+
+def test_a_receive_of_ten_messages_returns_the_two_that_are_there(bus: Bus) -> None:
+    queue = bus.queue()
+    queue.send("one", "two")
+    with queue.receiver() as receiver:
+        messages = receiver.receive_messages(10, PATIENCE_S)
+        assert texts(messages) == ["one", "two"]
+        for message in messages:
+            receiver.complete_message(message)
+    assert queue.counts() == {}
 
 
 def test_deferred_messages_are_received_by_number_only(bus: Bus) -> None:

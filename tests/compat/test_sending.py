@@ -24,6 +24,18 @@ def test_the_first_message_of_a_queue_has_sequence_number_one(bus: Bus) -> None:
         assert [number_of(message) for message in take(receiver, 2)] == [1, 2]
 
 
+def test_a_message_that_is_sent_without_an_id_gets_one(bus: Bus) -> None:
+    """The SDK sends none of its own."""
+    queue = bus.queue()
+    with queue.sender() as sender:
+        sender.send_messages(ServiceBusMessage("one"))
+        sender.send_messages([ServiceBusMessage("two"), ServiceBusMessage("three")])
+    with queue.receiver() as receiver:
+        ids = [message.message_id for message in take(receiver, 3)]
+    assert all(isinstance(one, str) and one for one in ids)
+    assert len(set(ids)) == 3
+
+
 @mission("M1")
 def test_messages_come_in_the_order_in_which_they_were_accepted(bus: Bus) -> None:
     queue = bus.queue()

@@ -73,7 +73,7 @@ from tandem.amqp.types import (
     UShort,
 )
 from tandem.errors import DecodeError
-from tests.unit.values import WITHOUT_WIDTH, strictly_equal
+from tests.amqp.values import WITHOUT_WIDTH, strictly_equal
 
 VALUES: Final = int(os.environ.get("TANDEM_DIFFERENTIAL_VALUES", "100000"))
 PARTS: Final = 8

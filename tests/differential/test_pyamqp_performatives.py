@@ -57,7 +57,7 @@ from tandem.amqp.sasl import SASL_HEADER, SaslServer
 from tandem.amqp.settings import SERVER_MECHANISMS
 from tandem.amqp.terminus import Source, Target
 from tandem.amqp.types import Array, Described, Int, Symbol, ULong
-from tests.unit.composites import symbol_lists, symbols, ubytes, uints, ulongs, ushorts
+from tests.amqp.composites import symbol_lists, symbols, ubytes, uints, ulongs, ushorts
 
 # --- Values that both sides have --------------------------------------------------------------------------------
 

@@ -95,8 +95,17 @@ def test_what_is_left_behind_is_told() -> None:
 def test_figures_count_from_the_beginning_of_the_outage() -> None:
     figures = sample_figures()
     assert figures["violations"] == []
-    assert (figures["seconds_to_detect"], figures["seconds_to_restore"], figures["seconds_to_drain"]) == (2.5, 1.0, 3.0)
-    assert (figures["outage_seconds"], figures["started_seconds"], figures["ended_seconds"]) == (20.0, -10.0, 30.0)
+    assert (figures["seconds_to_detect"], figures["seconds_to_restore"], figures["seconds_to_drain"]) == (
+        2.0,
+        18.5,
+        2.0,
+    )
+    assert (
+        figures["return_seconds"],
+        figures["outage_seconds"],
+        figures["started_seconds"],
+        figures["ended_seconds"],
+    ) == (*(1.0, 20.0, -10.0, 30.0),)
     assert figures["curves"]["sent"][-1][1] == figures["curves"]["received"][-1][1] == 20
     assert figures["curves"]["diverted"] == [[11.1, 7]]
     assert [one["state"] for one in figures["states"] if one["entity"] == "orders"] == [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable
@@ -13,7 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tandem.cli import drill as command
+from tandem.cli.pairing import drill as command
 from tandem.client import EventHubClient
 from tandem.drill.drivers import Pair, make_driver
 from tandem.drill.plan import DrillPlan, DriverName, Fault
@@ -168,11 +169,35 @@ def test_the_command_of_a_plan_repeats_it(plan: DrillPlan, tmp_path: Path, monke
 
 def test_the_page_of_a_drill_is_whole_and_needs_nothing_from_elsewhere(tmp_path: Path) -> None:
     from tandem.drill.report import page
+    from tandem.pages.origin import Origin
     from tests.drill.sample import sample_figures
 
-    text = page(sample_figures(violations=["1 message is lost: drill-<7>"]))
-    assert "<script" not in text
-    assert text.count("http") == text.count("http://www.w3.org/2000/svg") == 1
+    text = page(sample_figures(violations=["1 message is lost: drill-<7>"]), Origin.here())
+    assert not re.search(r"<script|(?:src|href)\s*=|@import|url\(|https?://", text)
+    assert "Promises were broken" in text
     assert "drill-&lt;7&gt;" in text
-    picture = text[text.index("<svg") : text.index("</svg>") + len("</svg>")]
-    ElementTree.fromstring(picture)
+    # `orders` is failing from 0.5 s to 2.5 s after the beginning of the outage, on an axis from -10 s to 30 s.
+    assert '<i class="failing" style="left:26.25%;width:5.00%" title="orders: failing, 0.50 s to 2.50 s"></i>' in text
+    assert text.count('class="failed-over" style') == 1
+    assert text.count('class="ping answered" style') == 1
+    for picture in re.findall(r"<svg.*?</svg>", text):
+        ElementTree.fromstring(picture)
+
+
+def test_the_pages_of_drill_and_pipeline_and_the_plots_of_benchmarks_have_one_look() -> None:
+    from tandem.bench.measuring.plot import Bars, draw
+    from tandem.drill.report import page
+    from tandem.pages.origin import Origin
+    from tandem.pages.palette import DARK, LIGHT
+    from tandem.spark.report.page import render
+    from tandem.spark.report.results import Results
+    from tests.drill.sample import sample_figures
+
+    styles = {
+        re.search(r"<style>.*?</style>", text, re.DOTALL)
+        for text in (page(sample_figures(), Origin.here()), render(Results()))
+    }
+    assert len({found[0] for found in styles if found is not None}) == 1
+    plot = draw("rates", [Bars("sends", ["1 KB"], {"tandem": [1.0]})])
+    assert LIGHT["first"] in plot
+    assert DARK["first"] in plot

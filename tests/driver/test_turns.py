@@ -128,6 +128,16 @@ async def test_two_peers_that_never_stop_sending_are_served_in_rotation() -> Non
     assert abs(halves[0] - halves[1]) < 200
 
 
+async def test_a_read_that_takes_a_whole_turn_is_not_followed_by_another_before_everybody_had_a_turn() -> None:
+    endpoint, transport = connected(Journal(), "greedy", Turns(asyncio.get_running_loop(), SteppingClock()))
+    await until(lambda: not transport.is_paused)
+    # All of it is handled at once, in a turn. uvloop would go on with what the kernel has, up to 32 times.
+    endpoint.data_received(EMPTY_FRAME)
+    assert not endpoint.connection.has_more
+    assert transport.is_paused
+    await until(lambda: not transport.is_paused)
+
+
 async def test_a_peer_that_does_not_read_gets_no_further_turn_until_it_does() -> None:
     journal = Journal()
     endpoint, transport = connected(journal, "deaf", Turns(asyncio.get_running_loop(), SteppingClock()))
@@ -164,7 +174,7 @@ async def test_a_stranger_above_its_rate_is_not_read_from_until_it_has_proved_so
         await asyncio.sleep(0)
     assert transport.is_paused
     assert endpoint.is_stranger
-    handled = endpoint.connection.unparsed_at // len(EMPTY_FRAME)
+    handled = endpoint.connection.unread.left_at // len(EMPTY_FRAME)
     assert 300 <= handled <= 300 + MAX_WORK_PER_SLICE
     assert journal.sessions_of("stranger") == []
     endpoint.lift_limit()

@@ -21,13 +21,14 @@ from tandem.engine.topic_description import TopicDescription
 from tandem.entity_settings import SERVICE_WORDS
 from tandem.errors import ArgumentError
 from tandem.ids import Nonces
+from tandem.limits import MAX_XML_DEPTH, MAX_XML_ELEMENTS
 from tandem.management.atom.descriptions import (
     entity_xml,
     read_settings,
     with_chosen_size,
 )
 from tandem.management.atom.rules import read_rule_xml, rule_xml
-from tandem.management.atom.xml import MAX_XML_DEPTH, MAX_XML_ELEMENTS, Element, element, escaped, read_xml
+from tandem.management.atom.xml import Element, element, escaped, read_xml
 from tests.fuzz.promises import promise
 from tests.fuzz.reader import Reader
 

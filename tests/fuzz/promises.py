@@ -259,7 +259,7 @@ class Endpoint:
 def check_books(connection: Connection) -> None:
     """What connection, sessions and links say about each other agrees, and is within the limits."""
     settings = connection.settings
-    held = len(connection.input_buffer)
+    held = len(connection.unread.fragment)
     promise(held <= max(connection.max_frame_size, MAX_FRAME_SIZE_BEFORE_OPEN_BYTES), f"{held} bytes are kept unread")
     promise(len(connection.sessions) <= settings.channel_max + 1, "there are more sessions than channel-max allows")
     promise(len(connection.ended_channels) <= settings.channel_max + 1, "more channels ended than channel-max allows")

@@ -11,8 +11,9 @@ from tandem.amqp.decode import decode, decode_all, skip
 from tandem.amqp.encode import encode
 from tandem.amqp.events import AuthenticationRequested
 from tandem.amqp.hot_paths import decode_disposition, decode_flow, decode_transfer
-from tandem.amqp.message import Header, Message, splice, with_application_properties
+from tandem.amqp.message import Header, Message
 from tandem.amqp.performatives import DISPOSITION, FLOW, TRANSFER, Performative, decode_performative
+from tandem.amqp.rewriting import splice, with_application_properties
 from tandem.amqp.settings import Settings
 from tandem.amqp.stored import prepare
 from tandem.amqp.transactions import decode_transaction_request

@@ -1,4 +1,4 @@
-"""`python -m tests.load.attackers NAME PORT HTTP_PORT SECONDS`: one connection that means no good, as fast as it can.
+"""`python -m tests.load.attackers NAME PORT SECONDS`: one connection that means no good, as fast as it can.
 
 Each attacker is a process of its own, so that it takes nothing from the clients whose waiting is measured. It says
 `attacking` when it begins, and goes on until its time is over or the broker hangs up; then it connects again.
@@ -16,14 +16,16 @@ from collections.abc import Callable
 from typing import Final
 
 from tandem.amqp import Settings, Source, Target
+from tandem.amqp.batch import BATCH_FORMAT, make_batch
 from tandem.amqp.connection import EMPTY_FRAME, Connection, Role
-from tandem.amqp.delivery_states import ACCEPTED
+from tandem.amqp.delivery_states import RELEASED
 from tandem.amqp.hot_paths import frame
 from tandem.amqp.message import Properties, encode_message
 from tandem.amqp.performatives import Attach, Begin, Detach, Disposition, End, Flow, Transfer
-from tandem.amqp.types import Int
+from tandem.amqp.types import Int, Symbol
+from tandem.limits import MAX_MESSAGES_PER_SENT_BATCH
 
-__all__ = ["ATTACKERS", "PEEKED_QUEUE", "TEXT_TOPIC"]
+__all__ = ["ACTED_TOPIC", "ATTACKED_QUEUE", "ATTACKERS", "PEEKED_QUEUE", "SESSIONS_QUEUE", "TEXT_TOPIC", "WIDE_TOPIC"]
 
 HOST: Final = "127.0.0.1"
 USER: Final = "RootManageSharedAccessKey"
@@ -32,13 +34,24 @@ KEY: Final = "SAS_KEY_VALUE"
 # Bytes. What is handed to the kernel at once.
 PORTION_BYTES: Final = 262_144
 
-# What the programme makes ready for them: a queue with 1,000 messages, and a topic with 2,000 LIKE filters.
+# What the programme makes ready for them (`tests.load.starvation`).
+ATTACKED_QUEUE: Final = "attacked"
 PEEKED_QUEUE: Final = "peeked"
+SESSIONS_QUEUE: Final = "sessions"
 TEXT_TOPIC: Final = "texts"
+WIDE_TOPIC: Final = "wide"
+ACTED_TOPIC: Final = "acted"
 TEXT_BYTES: Final = 60_000
+
+# Deliveries that one connection may hold without settling them, nearly.
+HELD_MESSAGES: Final = 32_000
 
 RECEIVER: Final = True
 SENDER: Final = False
+
+# How the bodies of two performatives begin.
+TRANSFERRED: Final = b"\x00\x53\x14"
+DETACHED: Final = b"\x00\x53\x16"
 
 
 class Stream:
@@ -91,6 +104,13 @@ class Stream:
     def say(self, *performatives: bytes) -> None:
         """Frames on channel 0, whose answers nobody looks at."""
         self.socket.sendall(b"".join(frame(0, one) for one in performatives))
+
+    def wait_for_detach(self) -> None:
+        """Detach the first link, and read until that is answered: everything before it is handled then."""
+        self.say(Detach(0, closed=True).encode())
+        received = b""
+        while DETACHED not in received:
+            received = received[-2:] + self.socket.recv(1 << 20)
 
     def flood(self, data: bytes, ends_at: float) -> None:
         """The same bytes again and again. What comes back is read and dropped."""
@@ -172,14 +192,14 @@ def put_tokens(port: int, ends_at: float) -> None:
 
 def flows(port: int, ends_at: float) -> None:
     stream = _client(port)
-    stream.say(_begin(), _attach("drained", 0, RECEIVER, "attacked"))
+    stream.say(_begin(), _attach("drained", 0, RECEIVER, ATTACKED_QUEUE))
     stream.flood(frame(0, Flow(0, 5_000, 0, 5_000, 0, 0, 10, 0, drain=True, echo=True).encode()), ends_at)
 
 
 def attaches(port: int, ends_at: float) -> None:
     stream = _client(port)
     stream.say(_begin())
-    pair = frame(0, _attach("again", 0, RECEIVER, "attacked")) + frame(0, Detach(0, closed=True).encode())
+    pair = frame(0, _attach("again", 0, RECEIVER, ATTACKED_QUEUE)) + frame(0, Detach(0, closed=True).encode())
     stream.flood(pair, ends_at)
 
 
@@ -189,13 +209,28 @@ def begins(port: int, ends_at: float) -> None:
 
 
 def dispositions(port: int, ends_at: float) -> None:
+    """Frames that name 32,000 deliveries each. They decide nothing, so that each of them names as many."""
+    stream = _holding(port)
+    stream.flood(frame(0, Disposition(RECEIVER, 0, (1 << 31) - 2, settled=False, state=None).encode()), ends_at)
+
+
+def settlements(port: int, ends_at: float) -> None:
+    """32,000 messages that are released by one frame, and come again."""
+    while time.monotonic() < ends_at:
+        stream = _holding(port)
+        stream.say(Disposition(RECEIVER, 0, (1 << 31) - 2, settled=True, state=RELEASED).encode())
+        stream.wait_for_detach()
+
+
+def _holding(port: int) -> Stream:
+    """A client to which 32,000 messages are delivered."""
     stream = _client(port)
-    stream.say(_begin(), _attach("settling", 0, RECEIVER, PEEKED_QUEUE))
-    stream.say(Flow(0, 5_000, 0, 5_000, 0, 0, 1_000).encode())
-    wide = Disposition(RECEIVER, 0, (1 << 31) - 2, settled=False, state=ACCEPTED)
-    # Released by nobody: the deliveries stay where they are, and are named again by each frame.
-    wide.state = None
-    stream.flood(frame(0, wide.encode()), ends_at)
+    stream.say(_begin(), _attach("settling", 0, RECEIVER, ATTACKED_QUEUE))
+    stream.say(Flow(0, 1 << 20, 0, 5_000, 0, 0, HELD_MESSAGES).encode())
+    count = 0
+    while count < HELD_MESSAGES:
+        count += stream.socket.recv(1 << 20).count(TRANSFERRED)
+    return stream
 
 
 def peeks(port: int, ends_at: float) -> None:
@@ -213,8 +248,74 @@ def peeks(port: int, ends_at: float) -> None:
 
 def sends(port: int, ends_at: float) -> None:
     stream = _client(port)
-    stream.say(_begin(), _attach("sender", 0, SENDER, "attacked"))
+    stream.say(_begin(), _attach("sender", 0, SENDER, ATTACKED_QUEUE))
     stream.flood(_transfer(0, encode_message(data=b"x" * 900)), ends_at)
+
+
+def batches(port: int, ends_at: float) -> None:
+    batch = make_batch([encode_message(data=b"x")] * MAX_MESSAGES_PER_SENT_BATCH)
+    stream = _client(port)
+    stream.say(_begin(), _attach("sender", 0, SENDER, ATTACKED_QUEUE))
+    stream.flood(frame(0, Transfer(0, 0, b"0", BATCH_FORMAT, settled=True).encode() + batch), ends_at)
+
+
+def copies(port: int, ends_at: float) -> None:
+    """Batches of 1,000 to a topic with 2,000 subscriptions that want everything."""
+    batch = make_batch([encode_message(data=b"x")] * 1_000)
+    stream = _client(port)
+    stream.say(_begin(), _attach("sender", 0, SENDER, WIDE_TOPIC))
+    stream.flood(frame(0, Transfer(0, 0, b"0", BATCH_FORMAT, settled=True).encode() + batch), ends_at)
+
+
+def actions(port: int, ends_at: float) -> None:
+    """Messages of 250 KB to a topic with 2,000 rules that change the copy which each makes."""
+    stream = _client(port)
+    stream.say(_begin(), _attach("sender", 0, SENDER, ACTED_TOPIC))
+    stream.flood(_transfer(0, encode_message(application_properties={"a": "x"}, data=bytes(250_000))), ends_at)
+
+
+def waits(port: int, ends_at: float) -> None:
+    """5,000 receivers that wait for a session, and leave."""
+    stream = _client(port)
+    source = Source(SESSIONS_QUEUE, filter={Symbol("com.microsoft:session-filter"): None})
+    frames: list[bytes] = []
+    for channel in range(19):
+        frames.append(frame(channel, _begin()))
+        for handle in range(255):
+            attach = Attach(f"{channel}-{handle}", handle, RECEIVER, source=source, target=Target("here"))
+            frames.append(frame(channel, attach.encode()))
+    ends = [frame(channel, End().encode()) for channel in range(19)]
+    stream.flood(b"".join(frames + ends), ends_at)
+
+
+def unread_answers(port: int, ends_at: float) -> None:
+    """Requests whose answers are not read until no more requests are taken, and then all at once."""
+    stream = _client(port)
+    node = f"{PEEKED_QUEUE}/$management"
+    stream.say(_begin(), _attach("asks", 0, SENDER, node))
+    for handle in range(1, 250):
+        stream.say(_attach(f"answers-{handle}", handle, RECEIVER, node))
+        stream.say(Flow(0, 50_000, 0, 50_000, handle, 0, 100_000).encode())
+    peek, nonsense = [
+        _transfer(
+            0,
+            encode_message(
+                properties=Properties(message_id=1, reply_to="nowhere"),
+                application_properties={"operation": f"com.microsoft:{operation}"},
+                value={"from-sequence-number": 1, "message-count": Int(1_000)},
+            ),
+        )
+        for operation in ("peek-message", "nonsense")
+    ]
+    while time.monotonic() < ends_at:
+        stream.socket.settimeout(0.5)
+        with contextlib.suppress(TimeoutError):
+            stream.socket.sendall(peek * 40)
+            while time.monotonic() < ends_at:
+                stream.socket.sendall(nonsense * 100)
+        with contextlib.suppress(TimeoutError):
+            while stream.socket.recv(1 << 20):
+                pass
 
 
 def texts(port: int, ends_at: float) -> None:
@@ -295,10 +396,16 @@ ATTACKERS: Final[dict[str, tuple[int, Callable[[int, float], None]]]] = {
     "client: attach and detach": (1, attaches),
     "client: begin and end": (1, begins),
     "client: wide dispositions": (1, dispositions),
+    "client: 32,000 settled at once": (1, settlements),
+    "client: 5,000 waits for sessions": (1, waits),
     "client: peek 1,000": (1, peeks),
+    "client: answers not read": (1, unread_answers),
     "client: WebSocket, empty frames": (1, websocket_frames),
     "client: sends without credit": (1, sends),
+    "client: batches of 4,500": (1, batches),
     "client: 60 KB to 2,000 LIKE": (1, texts),
+    "client: 1,000 to 2,000 subscriptions": (1, copies),
+    "client: 250 KB to 2,000 actions": (1, actions),
 }
 
 

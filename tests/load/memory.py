@@ -26,9 +26,10 @@ from tandem.amqp import Settings
 from tandem.amqp.batch import BATCH_FORMAT, make_batch
 from tandem.amqp.delivery_states import Modified
 from tandem.amqp.message import encode_message
-from tandem.bench.measuring.machine import describe, resident_bytes
+from tandem.bench.measuring.machine import resident_bytes
 from tandem.driver import Client
 from tandem.limits import MAX_CONNECTION_BYTES
+from tandem.pages.origin import machine_text
 from tandem.testing import Broker
 from tests.load import attacks
 from tests.load.attacks import ATTACKS, Ports
@@ -141,7 +142,7 @@ def measure(data_dir: Path, name: str) -> dict[str, Any]:
 
 
 def _table(results: list[dict[str, Any]]) -> Table:
-    table = Table("attack", "what it does", "written MB", "growth MB", title=describe())
+    table = Table("attack", "what it does", "written MB", "growth MB", title=machine_text())
     for result in results:
         text = (ATTACKS[result["attack"]].__doc__ or "").splitlines()[0]
         written, growth = result["written_bytes"] / 1e6, result["growth_bytes"] / 1e6
@@ -172,7 +173,7 @@ def main() -> int:
     worst = max(results, key=lambda result: int(result["growth_bytes"]))
     is_kept = worst["growth_bytes"] <= MAX_CONNECTION_BYTES and all(result["is_served"] for result in results)
     report = {
-        "machine": describe(),
+        "machine": machine_text(),
         "bound_bytes": MAX_CONNECTION_BYTES,
         "worst": worst["attack"],
         "is_kept": is_kept,

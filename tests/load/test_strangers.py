@@ -107,6 +107,21 @@ class PoorBroker(Broker):
     )
 
 
+class ModestBroker(Broker):
+    """One that the system gives few file descriptors, and more if it asks for them."""
+
+    program = (
+        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (128, 4096)); from tandem.cli import main; main()"
+    )
+
+
+def test_a_broker_asks_for_as_many_descriptors_as_the_system_allows(tmp_path: Path) -> None:
+    with ModestBroker(tmp_path) as broker:
+        limits = Path(f"/proc/{broker.pid}/limits").read_text(encoding="ascii")
+    (line,) = [line for line in limits.splitlines() if line.startswith("Max open files")]
+    assert line.split()[3] == "4096"
+
+
 @mission("M17")
 async def test_more_idle_strangers_than_descriptors_do_not_stop_the_broker(tmp_path: Path) -> None:
     with PoorBroker(tmp_path) as broker:

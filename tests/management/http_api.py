@@ -21,7 +21,7 @@ from tandem.engine.namespace import Namespace
 from tandem.engine.subqueue import SubQueue
 from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic_description import TopicDescription
-from tests.management.json_api import ROOT_RULE, Api, running
+from tests.management.json_api.api_client import ROOT_RULE, Api, running
 from tests.patience import PATIENCE_S
 
 

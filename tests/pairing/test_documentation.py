@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import io
 import re
 from pathlib import Path
@@ -12,6 +11,7 @@ from tandem.pairing.failover import TRANSITIONS
 from tandem.pairing.rewriting import PATH, SCHEDULED_ENQUEUE_TIME, SESSION_ID, TIME_TO_LIVE
 from tandem.testing import Broker
 from tests.client.test_documentation import BLOCK, run_block
+from tests.example_programs import load_example
 from tests.markers import mission
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,11 +51,7 @@ def test_the_reference_names_every_property() -> None:
 
 @mission("M16")
 async def test_the_example_of_a_sender_that_goes_on_runs(mortal: Broker, secondary: Broker) -> None:
-    spec = importlib.util.spec_from_file_location("paired_sender", ROOT / "examples/paired_sender.py")
-    assert spec is not None
-    assert spec.loader is not None
-    example = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(example)
+    example = load_example("paired_sender")
     mortal.create_queue(example.ORDERS)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):

@@ -362,6 +362,8 @@ async def test_what_happens_is_written_to_the_operations_of_the_secondary(
         assert datetime.fromisoformat(str(event["time"])).tzinfo is not None
         assert (event["primary"], event["secondary"]) == (pair.primary.address, pair.secondary.address)
         assert event["client"]
+    # The client and the syphon name the backlog alike, whatever the addresses that they were given.
+    assert {event["primary_namespace"] for event in written} == {pair.namespace}
     assert [one["count"] for one in written if one["event"] == "diverted"] == [1]
 
 

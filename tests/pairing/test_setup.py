@@ -22,7 +22,7 @@ from tandem.client import (
     UnauthorizedAccessError,
     sync,
 )
-from tandem.client.atom import ATOM, SERVICE_BUS
+from tandem.client.entities.atom import ATOM, SERVICE_BUS
 from tandem.errors import ConfigurationError, StateError
 from tandem.pairing import PairedNamespaceOptions, SendAvailabilityPairedNamespaceOptions
 from tandem.pairing.azure import PairedServiceBusOptions

@@ -82,7 +82,9 @@ def test_a_message_without_sections_has_no_properties() -> None:
     assert Subject.of_message(b"", size_bytes=99).system("size") == 99
 
 
-@pytest.mark.parametrize("message_id, text", [("x", "x"), (5, "5"), (ID, str(ID)), (b"\x01\xff", "01ff"), (None, None)])
+@pytest.mark.parametrize(
+    "message_id, text", [("x", "x"), (5, "5"), (ID, str(ID)), (b"\x01\xff", "01ff"), (b"x", "x"), (None, None)]
+)
 def test_ids_are_strings_whatever_the_sender_wrote(message_id: MessageId | None, text: str | None) -> None:
     bare = encode_message(properties=Properties(message_id=message_id, correlation_id=message_id))
     subject = Subject.of_message(bare)

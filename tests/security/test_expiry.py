@@ -26,14 +26,17 @@ from tandem.amqp import (
     Target,
     TransactionalState,
 )
+from tandem.amqp.hot_paths import frame
 from tandem.amqp.link import Link
 from tandem.amqp.message import Properties, encode_message
+from tandem.amqp.performatives import Transfer
 from tandem.amqp.types import Int, Symbol
 from tandem.auth import make_token
 from tandem.driver import Client, Receiver, Sender
 from tandem.engine.namespace import Namespace
 from tandem.errors import RemoteError, TandemError
-from tandem.server.nodes.entity import Egress, Ingress
+from tandem.server.nodes.egress import Egress
+from tandem.server.nodes.ingress import Ingress
 from tandem.server.services import Services
 from tests.markers import mission
 from tests.patience import until
@@ -123,6 +126,38 @@ async def attach_that_waits_for_a_session(bench: Bench) -> None:
         assert_expired(caught.value)
         assert len(subqueue.consumers) == 0
 
+    bench.afterwards(check)
+
+
+async def holder_of_a_session(bench: Bench) -> None:
+    receiver = await bench.client.receiver(Source(SESSIONS, filter={Symbol("com.microsoft:session-filter"): "blue"}))
+    sessions = bench.desk.broker.namespace.get(SESSIONS).main.sessions
+    assert sessions is not None
+    assert sessions.find("blue") is not None
+
+    async def check() -> None:
+        assert sessions.find("blue") is None, "somebody else may have it"
+
+    bench.ends(receiver)
+    bench.afterwards(check)
+
+
+async def sender_in_the_middle_of_a_message(bench: Bench) -> None:
+    """The rest of the message never comes."""
+    sender = await bench.client.sender(STRANGE)
+    link = sender.link
+    transfer = Transfer(link.handle, link.session.take_delivery_id(), b"half", 0, more=True)
+    transport = bench.client.endpoint._transport
+    assert transport is not None
+    transport.write(frame(link.session.channel, transfer.encode() + MESSAGE[:10]))
+    (peer,) = bench.desk.broker.directory.default.services.peers
+    connection = peer.endpoint.connection
+    await until(lambda: connection.incomplete_bytes == 10)
+
+    async def check() -> None:
+        assert connection.incomplete_bytes == 0
+
+    bench.ends(sender)
     bench.afterwards(check)
 
 
@@ -247,7 +282,9 @@ HOLDS_UP_THE_DISK: Final[State] = request_to_management_under_way
 WAITS_FOR_THE_DISK: Final[State] = draining_receiver
 STATES: Final[list[State]] = [
     attach_that_waits_for_a_session,
+    holder_of_a_session,
     idle_sender,
+    sender_in_the_middle_of_a_message,
     idle_receiver,
     receiver_without_credit,
     receiver_with_an_unsettled_message,

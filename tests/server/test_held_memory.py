@@ -7,12 +7,27 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import cast
 
 import pytest
 
-from tandem.amqp import ACCEPTED, Coordinator, Discharge, Message, Modified, Rejected, TransactionalState
+from tandem.amqp import (
+    ACCEPTED,
+    Coordinator,
+    Discharge,
+    Message,
+    Modified,
+    ReceiverLink,
+    Rejected,
+    Settings,
+    TransactionalState,
+)
 from tandem.amqp.message import encode_message
+from tandem.amqp.types import LONG_TYPE, Array, Symbol
+from tandem.driver import Client
 from tandem.driver.endpoint import WRITE_BUFFER_HIGH_BYTES
 from tandem.engine.consumer import Gate
 from tandem.limits import (
@@ -24,13 +39,15 @@ from tandem.limits import (
     MAX_PEEK_BYTES,
     MAX_TRANSACTION_BYTES_PER_CONNECTION,
     MAX_UNDECIDED_BYTES_PER_CLIENT,
+    REQUEST_WORK,
 )
 from tandem.server import peer as peer_module
 from tandem.server.broker import Broker
+from tandem.server.nodes.request_gate import RequestGate
 from tandem.server.peer import Peer
 from tests.load.attacker import Attacker, request, symbols
 from tests.patience import until
-from tests.server.test_broker import condition, connect, counts, declare, make_queue, running
+from tests.server.test_broker import KEY, RULE, condition, connect, counts, declare, make_queue, running
 
 LARGE = encode_message(data=bytes(255_000))
 
@@ -234,6 +251,30 @@ async def test_a_connection_has_a_bounded_number_of_locks_and_goes_on_as_they_ar
                 await receiver.receive()
 
 
+async def test_deferred_messages_that_requests_lock_count_to_their_connection(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        await fill(broker, "q", 2)
+        async with await connect(broker) as client:
+            receiver = await client.receiver("q", credit=2)
+            for _ in range(2):
+                await receiver.confirm(await receiver.receive(), Modified(undeliverable_here=True))
+            gate = only_peer(broker).gate
+            await until(lambda: gate.locked_count == 0)
+            answers, asks = await client.receiver("q/$management"), await client.sender("q/$management")
+
+            async def receive(number: int) -> dict[str, object]:
+                numbers: dict[str, object] = {"sequence-numbers": Array(LONG_TYPE, [number])}
+                await asks.send(request("receive-by-sequence-number", numbers, ""))
+                return Message((await answers.receive()).payload).application_properties or {}
+
+            gate.locked_count = MAX_LOCKS_PER_CONNECTION - 1
+            assert (await receive(1))["statusCode"] == 200
+            assert gate.locked_count == MAX_LOCKS_PER_CONNECTION
+            refused = await receive(2)
+            assert refused["statusCode"] == 403
+            assert "Settle some of them first" in str(refused["statusDescription"])
+
+
 def test_a_gate_that_is_shut_remembers_whom_it_passed_over() -> None:
     gate = Gate()
     assert gate.can_pass()
@@ -266,6 +307,72 @@ async def test_what_links_and_sessions_say_of_themselves_is_not_kept(tmp_path: P
             assert [link.attach for link in session.links.values()] == [None, None, None]
             assert [len(link.encoded_attach) > 0 for link in session.links.values()] == [False, True, False]
             assert connection.link_count == 3
+
+
+async def test_what_a_connection_says_of_itself_in_its_open_is_not_kept(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        settings = Settings("peer", user=RULE, password=KEY, properties={Symbol("junk"): [[] for _ in range(1_000)]})
+        async with await Client.connect("127.0.0.1", broker.port, settings):
+            opened = only_peer(broker).endpoint.connection.open_received
+            assert opened is not None
+            assert opened.container_id == "peer"
+            assert opened.properties is None
+
+
+async def test_requests_count_more_than_their_frames(tmp_path: Path) -> None:
+    async with running(tmp_path) as broker:
+        await make_queue(broker, "q")
+        async with await connect(broker) as client:
+            for address in ("$cbs", "$management", "q/$management"):
+                await client.sender(address)
+            links = only_peer(broker).endpoint.connection.sessions[0].links.values()
+            receivers = [link for link in links if isinstance(link, ReceiverLink)]
+            assert [link.work_per_delivery for link in receivers] == [REQUEST_WORK] * 3
+
+
+class WrittenTo:
+    """The endpoint of a client that reads, or does not."""
+
+    is_backlogged = True
+    is_awaited = False
+
+    def await_writable(self) -> None:
+        self.is_awaited = True
+
+
+class Waiting:
+    """The connection of a client whose requests wait."""
+
+    def __init__(self) -> None:
+        self.endpoint = WrittenTo()
+        self.turn_count = 0
+
+    def turn(self, step: Callable[[], None]) -> None:
+        self.turn_count += 1
+        step()
+
+
+async def test_requests_that_have_waited_start_a_few_in_each_turn() -> None:
+    peer = Waiting()
+    gate = RequestGate(cast("Peer", peer))
+    started: list[int] = []
+    for number in range(1_000):
+        gate.submit(partial(started.append, number))
+    assert started == []
+    assert peer.endpoint.is_awaited
+    peer.endpoint.is_backlogged = False
+    gate.go_on()
+    assert len(started) == 16
+    gate.go_on()
+    assert len(started) == 16, "whatever calls it, the others have to wait for the next turn of the loop"
+    await until(lambda: len(started) == 1_000)
+    assert started == list(range(1_000))
+    assert peer.turn_count >= 1_000 // 16
+    peer.endpoint.is_backlogged = True
+    gate.submit(partial(started.append, 0))
+    peer.endpoint.is_backlogged = False
+    gate.go_on()
+    gate.clear()
 
 
 async def test_an_attach_that_is_too_large_closes_the_connection(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from tandem.amqp.message import Properties, encode_message
 from tandem.auth import AuthorizationRule, Right, make_token
 from tandem.driver import Client, Receiver, Sender
 from tandem.errors import RemoteError
+from tandem.limits import MAX_LINKS_BEFORE_AUTHENTICATION
 from tandem.server.broker import Broker
-from tandem.server.peer import MAX_LINKS_BEFORE_AUTHENTICATION
 from tests.compat.test_event_hubs_wire import fill, make_hub
 from tests.markers import mission
 from tests.server.test_broker import KEY, RULE, condition, connect, running

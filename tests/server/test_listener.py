@@ -19,8 +19,9 @@ from tandem.amqp.connection import AMQP_HEADER, Role
 from tandem.amqp.sasl import SASL_HEADER
 from tandem.driver import Endpoint, endpoint
 from tandem.errors import ConfigurationError, RemoteError
+from tandem.limits import MAX_HTTP_HEAD_BYTES
 from tandem.server.listener import Listener, ListenerLimits
-from tandem.server.sniffer import MAX_HTTP_HEAD_BYTES, Speech, recognise
+from tandem.server.sniffer import Speech, recognise
 from tandem.server.tls import TlsFiles
 from tandem.testing import Relay
 from tests.markers import mission

@@ -6,6 +6,8 @@ exactly as long as its lock lasts is about to stop, and must not see an error fo
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -15,8 +17,9 @@ from tandem.amqp.terminus import Source
 from tandem.amqp.types import Symbol
 from tandem.driver import Client, Receiver
 from tandem.errors import RemoteError
+from tandem.limits import SESSION_CLOSE_GRACE_MS
 from tandem.server.broker import Broker
-from tandem.server.nodes import entity
+from tandem.server.services import Services
 from tests.markers import mission
 from tests.patience import until
 from tests.server.test_broker import connect, make_queue, manage, running
@@ -37,13 +40,21 @@ async def accept_until_the_lock_expires(broker: Broker, client: Client) -> Recei
 async def test_the_link_stays_for_a_moment_when_the_lock_of_its_session_expires(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(entity, "SESSION_CLOSE_GRACE_MS", 600_000)
+    delays_s: list[float] = []
+
+    def note(self: Services, delay_s: float, step: Callable[[], None]) -> asyncio.TimerHandle:
+        """Stop the clock of the broker: how fast this machine is does not matter then."""
+        delays_s.append(delay_s)
+        return asyncio.get_running_loop().call_later(600, step)
+
+    monkeypatch.setattr(Services, "call_later", note)
     async with running(tmp_path) as broker, await connect(broker) as client, await connect(broker) as other:
         receiver = await accept_until_the_lock_expires(broker, client)
         # The session is for the next one who asks, and the old receiver gets nothing of it.
         await other.receiver(SOURCE, credit=0)
         await receiver.drain(10)
         assert receiver.error is None
+        assert delays_s == [SESSION_CLOSE_GRACE_MS / 1_000]
         await receiver.close()
 
 

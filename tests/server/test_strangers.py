@@ -24,6 +24,7 @@ from tandem.limits import (
     FREE_FAILED_AUTHENTICATIONS,
     MAX_CONNECTIONS,
     MAX_FAILED_AUTHENTICATION_DELAY_MS,
+    MAX_STRANGER_MESSAGE_BYTES,
     MAX_WATCHED_ADDRESSES,
     STRANGER_BURST_REQUESTS,
 )
@@ -32,6 +33,7 @@ from tandem.server.broker import Broker
 from tandem.server.door import Door, connections_for
 from tandem.server.failed_authentications import FailedAuthentications
 from tandem.server.http_connection import HttpConnection
+from tandem.server.websocket import PATH, SUBPROTOCOL
 from tandem.store.descriptors import RESERVE, DescriptorReserve, with_descriptors
 from tandem.store.log.files import DiskFiles
 from tests.patience import PATIENCE_S, until
@@ -251,6 +253,71 @@ async def test_requests_that_follow_each_other_without_pause_are_all_answered(tm
         writer.close()
 
 
+class Handler(asyncio.Protocol):
+    """Notes what it is given."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+
+    def data_received(self, data: bytes) -> None:
+        self.pieces.append(data)
+
+
+class Pausable(asyncio.Transport):
+    """A transport that is read from, or is not."""
+
+    is_paused = False
+
+    def pause_reading(self) -> None:
+        self.is_paused = True
+
+    def resume_reading(self) -> None:
+        self.is_paused = False
+
+    def is_closing(self) -> bool:
+        return False
+
+
+async def test_a_large_read_is_given_to_http_a_little_at_a_time_and_nothing_is_read_meanwhile() -> None:
+    handler, transport = Handler(), Pausable()
+    connection = HttpConnection(handler, lambda _: None, 20)
+    connection.connection_made(transport)
+    said = bytes(range(256)) * 1_000
+    connection.data_received(said)
+    assert len(handler.pieces) == 1, "others have their turn before the next piece"
+    assert len(handler.pieces[0]) <= 16_384
+    assert transport.is_paused
+    await until(lambda: b"".join(handler.pieces) == said)
+    assert max(len(piece) for piece in handler.pieces) <= 16_384
+    await until(lambda: not transport.is_paused)
+    connection.connection_lost(None)
+
+
+OPEN_WEBSOCKET = (
+    f"GET {PATH} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+    f"Sec-WebSocket-Protocol: {SUBPROTOCOL}\r\n\r\n"
+).encode()
+
+
+async def test_a_message_of_a_websocket_is_kept_from_a_stranger_only_up_to_a_size(tmp_path: Path) -> None:
+    async with serving(tmp_path) as broker:
+        reader, writer = await say(broker.http_port, OPEN_WEBSOCKET)
+        await reader.readuntil(b"\r\n\r\n")
+        # A message of 2,000,000 bytes, of which the end does not come.
+        writer.write(b"\x02\xff" + (2_000_000).to_bytes(8, "big") + bytes(4) + bytes(MAX_STRANGER_MESSAGE_BYTES * 2))
+        assert await is_hung_up(reader)
+        writer.close()
+        # Many small ones are no message that is too large.
+        reader, writer = await say(broker.http_port, OPEN_WEBSOCKET)
+        await reader.readuntil(b"\r\n\r\n")
+        ping = b"\x89\xfd" + bytes(4) + bytes(125)
+        writer.write(ping * (3 * MAX_STRANGER_MESSAGE_BYTES // len(ping)))
+        for _ in range(3 * MAX_STRANGER_MESSAGE_BYTES // len(ping)):
+            await asyncio.wait_for(reader.readexactly(127), PATIENCE_S)
+        writer.close()
+
+
 async def test_a_stranger_that_sends_many_requests_waits_until_it_shows_a_token() -> None:
     connection = HttpConnection(asyncio.Protocol(), lambda _: None, 20)
     waits_s = [connection.wait_of_request_s() for _ in range(STRANGER_BURST_REQUESTS + 10)]
@@ -360,12 +427,23 @@ def _put_token(key: str) -> bytes:
     )
 
 
+@pytest.mark.parametrize("path", ["/health", "/$api/v1/queues", "/$api/v1/diagnosis", "/$api/v1/faults"])
+async def test_requests_of_a_stranger_count_wherever_they_lead(tmp_path: Path, path: str) -> None:
+    async with serving(tmp_path) as broker:
+        reader, writer = await say(broker.http_port, request(path))
+        assert (await asyncio.wait_for(reader.readline(), PATIENCE_S)).startswith(b"HTTP/1.1 ")
+        (connection,) = broker._listeners[1]._http_connections
+        assert connection._allowance._balance < STRANGER_BURST_REQUESTS
+        writer.close()
+
+
 async def test_a_request_with_a_wrong_token_is_answered_late(tmp_path: Path) -> None:
     async with serving(tmp_path) as broker:
         delays = Delays(3_600)
         broker.directory.failed_authentications = delays  # type: ignore[assignment] # a double
         wrong = make_token(f"http://{HOST}", RULE, "guess", 4_102_444_800)
-        for path in ("/$api/v1/queues", "/orders"):
+        # Those that repair the broker are open while it restarts, and no way to guess keys.
+        for path in ("/$api/v1/queues", "/orders", "/$api/v1/diagnosis", "/$api/v1/faults"):
             reader, writer = await say(broker.http_port, request(path, wrong))
             await until(lambda: len(delays.addresses) > 0)
             other, other_writer = await say(broker.http_port, request("/health"))

@@ -19,8 +19,9 @@ from tandem.engine.effects import Notice
 from tandem.engine.namespace import Namespace
 from tandem.errors import RemoteError
 from tandem.server.broker import Broker
+from tandem.server.faults import FaultKind, FaultSettings
 from tandem.server.nodes.acknowledging import Acknowledging
-from tandem.server.nodes.entity import Egress
+from tandem.server.nodes.egress import Egress
 from tests.markers import mission
 from tests.patience import until
 from tests.server.test_broker import connect, make_queue, running
@@ -95,8 +96,9 @@ async def test_a_receiver_that_waits_for_a_session_learns_what_became_of_its_que
 
 
 @mission("M7", "M17")
+@pytest.mark.parametrize("is_faulty", [False, True], ids=["without faults", "by way of faults"])
 async def test_a_notice_that_fails_keeps_no_other_from_its_receiver(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, is_faulty: bool
 ) -> None:
     """The client that could not be notified loses its connection. The others, and the deletion, go on."""
     notify = Egress.notify
@@ -116,6 +118,10 @@ async def test_a_notice_that_fails_keeps_no_other_from_its_receiver(
         await make_queue(broker, "queue", requires_session=True)
         onlooker = Onlooker(broker)
         waiting = await wait_for_sessions(broker, first, 1) + await wait_for_sessions(broker, second, 2)
+        if is_faulty:
+            desk = broker.directory.default.services.fault_desk
+            desk.open()
+            desk.inject(FaultSettings(FaultKind.REFUSE_SENDS))
         monkeypatch.setattr(Egress, "notify", fail_once)
         await broker.perform(delete)
         assert failed
@@ -145,7 +151,7 @@ async def test_a_reply_that_fails_keeps_no_other_from_its_client(
         release = Acknowledging.release
 
         def fail(ingress: Acknowledging, answer: object) -> None:
-            if ingress._entity == "queue":
+            if ingress.entity == "queue":
                 raise RuntimeError("cannot be released")
             release(ingress, answer)
 

@@ -31,15 +31,10 @@ from tandem.amqp.message import encode_message
 from tandem.amqp.sasl import SASL_HEADER
 from tandem.driver import Endpoint
 from tandem.errors import RemoteError
+from tandem.limits import MAX_OUTGOING_WEBSOCKET_BYTES, MAX_WEBSOCKET_MESSAGE_BYTES
 from tandem.server import websocket
 from tandem.server.tls import TlsFiles
-from tandem.server.websocket import (
-    MAX_INCOMING_MESSAGE_BYTES,
-    MAX_OUTGOING_MESSAGE_BYTES,
-    PATH,
-    SUBPROTOCOL,
-    WebSocketTransport,
-)
+from tandem.server.websocket import PATH, SUBPROTOCOL, WebSocketTransport
 from tests.patience import until
 from tests.server.ports import HOST, Port, WebSocketClient, send_and_receive
 from tests.sockets import hold_little
@@ -96,7 +91,7 @@ async def test_what_is_no_websocket_is_refused(port: Port, session: aiohttp.Clie
 @pytest.mark.parametrize("is_tls", [False, True])
 async def test_messages_of_any_size_pass_whole(port: Port, is_tls: bool) -> None:
     async with WebSocketClient(port, is_tls=is_tls) as client:
-        for size in (0, 1, MAX_OUTGOING_MESSAGE_BYTES, 900_000, 3_000_000):
+        for size in (0, 1, MAX_OUTGOING_WEBSOCKET_BYTES, 900_000, 3_000_000):
             await send_and_receive(client, body=b"x" * size)
         (served,) = port.websocket_endpoints
         assert served.is_tls is is_tls
@@ -137,11 +132,11 @@ async def test_what_is_written_in_one_turn_of_the_loop_is_one_message(
         assert isinstance(transport, WebSocketTransport)
         transport.write(b"one")
         transport.writelines([b"two", bytearray(b"three")])
-        transport.write(b"x" * MAX_OUTGOING_MESSAGE_BYTES)
-        assert transport.get_write_buffer_size() == 11 + MAX_OUTGOING_MESSAGE_BYTES
+        transport.write(b"x" * MAX_OUTGOING_WEBSOCKET_BYTES)
+        assert transport.get_write_buffer_size() == 11 + MAX_OUTGOING_WEBSOCKET_BYTES
         first = await connection.receive_bytes()
         assert first.startswith(b"onetwothree")
-        assert len(first) == MAX_OUTGOING_MESSAGE_BYTES
+        assert len(first) == MAX_OUTGOING_WEBSOCKET_BYTES
         assert await connection.receive_bytes() == b"x" * 11
 
 
@@ -162,7 +157,7 @@ async def test_text_is_refused(port: Port, session: aiohttp.ClientSession) -> No
 
 async def test_a_message_that_is_too_large_ends_the_connection(port: Port, session: aiohttp.ClientSession) -> None:
     async with session.ws_connect(port.url(PATH), protocols=[SUBPROTOCOL]) as connection:
-        await connection.send_bytes(b"x" * MAX_INCOMING_MESSAGE_BYTES)
+        await connection.send_bytes(b"x" * MAX_WEBSOCKET_MESSAGE_BYTES)
         assert (await connection.receive()).type in {WSMsgType.CLOSE, WSMsgType.CLOSED, WSMsgType.ERROR}
     await port.websocket_endpoints[0].lost
 
@@ -215,6 +210,30 @@ class Undecided:
 
     def on_lost(self, endpoint: Endpoint) -> None:
         pass
+
+
+async def test_messages_that_come_all_at_once_leave_turns_for_others(tls_files: TlsFiles) -> None:
+    port = Port(tls_files)
+    turn = 0
+    taken_in_turn: list[int] = []
+
+    class Noting(Endpoint):
+        def data_received(self, data: bytes) -> None:
+            taken_in_turn.append(turn)
+
+    port._make_endpoint = lambda: Noting(Role.SERVER, port._settings, port.relay)  # type: ignore[method-assign]
+    async with port:
+        reader, writer = await port.open()
+        writer.write(OPEN_REQUEST)
+        await reader.readuntil(b"\r\n\r\n")
+        small = b"\x82\x81" + bytes(4) + b"x"
+        writer.write(small * 2_000)
+        while len(taken_in_turn) < 2_000:
+            turn += 1
+            await asyncio.sleep(0)
+        writer.close()
+    most = max(taken_in_turn.count(one) for one in set(taken_in_turn))
+    assert most <= websocket.MESSAGES_PER_TURN
 
 
 async def test_a_producer_that_is_faster_than_the_application_has_to_wait(tls_files: TlsFiles) -> None:

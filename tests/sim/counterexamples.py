@@ -1,7 +1,7 @@
 """Seeds that once broke a promise, and which. They are run again with every test.
 
 A seed stands for the same run only as long as the simulation itself does not change. So what each of them showed is a
-plain test of the engine as well, in tests/unit/test_engine_*.py.
+plain test of the engine as well, in tests/engine.
 """
 
 from __future__ import annotations

@@ -14,9 +14,9 @@ from tandem.errors import StoreFailed
 from tandem.store.base import Entities, Recovered, Store, Swept, Trimmed, Written
 from tandem.store.log.event_log import EventLog
 from tandem.store.log.log_limits import LogLimits
-from tandem.store.log.memory import MemoryLog
-from tandem.store.memory import MemoryStore
 from tandem.store.sqlite import SqliteStore
+from tandem.testing.memory_log import MemoryLog
+from tandem.testing.memory_store import MemoryStore
 from tests.sim.hub_inspection import judge_trimmed
 
 if TYPE_CHECKING:
@@ -113,12 +113,37 @@ class SqlitePlatter:
         shutil.rmtree(self._directory)
 
 
+class SimEvents:
+    """The events of the store that the runner sees."""
+
+    def __init__(self, world: World, platter: Platter) -> None:
+        self._world = world
+        self._platter = platter
+
+    @property
+    def has_uncommitted(self) -> bool:
+        return self._platter.store.events.has_uncommitted
+
+    @property
+    def has_more_to_seal(self) -> bool:
+        return self._platter.store.events.has_more_to_seal
+
+    def committed(self) -> None:
+        self._platter.store.events.committed()
+
+    def maintain(self, now_ms: int, retention: Mapping[int, tuple[int | None, int | None]]) -> list[Trimmed]:
+        trimmed = self._platter.store.events.maintain(now_ms, retention)
+        judge_trimmed(self._world, trimmed)
+        return trimmed
+
+
 class SimDisk:
     """The store that the runner sees."""
 
     def __init__(self, world: World, platter: Platter) -> None:
         self._world = world
         self._platter = platter
+        self.events = SimEvents(world, platter)
         self.is_full = False
         # The next commit fails, as after an error of the device.
         self.is_failing = False
@@ -152,14 +177,6 @@ class SimDisk:
         world.auditor.audit()
         world.auditor.is_deleting = False
 
-    @property
-    def has_uncommitted(self) -> bool:
-        return self._platter.store.has_uncommitted
-
-    @property
-    def has_more_to_seal(self) -> bool:
-        return self._platter.store.has_more_to_seal
-
     def commit(self) -> None:
         if self.is_failing:
             raise StoreFailed("the device of the simulation failed")
@@ -167,14 +184,6 @@ class SimDisk:
         self.is_written = False
         self._world.ledger.commit()
         self._world.hubs.books.commit(self._world.now_ms)
-
-    def committed(self) -> None:
-        self._platter.store.committed()
-
-    def maintain(self, now_ms: int, retention: Mapping[int, tuple[int | None, int | None]]) -> list[Trimmed]:
-        trimmed = self._platter.store.maintain(now_ms, retention)
-        judge_trimmed(self._world, trimmed)
-        return trimmed
 
     def recorded(self) -> Recovered:
         """What a start would find now."""

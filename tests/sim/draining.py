@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-from tandem.engine.descriptions import description_of
 from tandem.engine.lock_table import Lock
 from tandem.engine.message import DEFERRED, SCHEDULED
+from tandem.engine.stored_description import description_of
 from tests.sim.clients import Receiver
 from tests.sim.inspection import inspect
 from tests.sim.ledger import MAIN, Violation

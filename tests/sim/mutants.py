@@ -14,8 +14,8 @@ from typing import Final, NamedTuple, cast
 from tandem.engine.effects import StreamChange
 from tandem.engine.head import Head
 from tandem.engine.hubs.event import Event
+from tandem.engine.hubs.event_hubs import EventHubs
 from tandem.engine.hubs.hub import EventHub
-from tandem.engine.hubs.hubs import EventHubs
 from tandem.engine.hubs.ownership import Ownership
 from tandem.engine.hubs.partition import Partition
 from tandem.engine.hubs.producers import Producers
@@ -24,16 +24,18 @@ from tandem.engine.message import BrokeredMessage
 from tandem.engine.namespace import Namespace
 from tandem.engine.outlet import Outlet
 from tandem.engine.queue import Queue
+from tandem.engine.rule_action import Acting
 from tandem.engine.sessions import Sessions
 from tandem.engine.stream_counts import EntitySize, StreamCounts
 from tandem.engine.subqueue import SubQueue
 from tandem.engine.subscription import Subscription
+from tandem.engine.timetable import Timetable
 from tandem.engine.topic import Topic
 from tandem.engine.transactions import Transaction, Transactions
 from tandem.server.runner import Runner
-from tandem.store.log.memory import MemoryLog
-from tandem.store.memory import MemoryStore
-from tandem.store.with_log import WithLog
+from tandem.store.events import StoredEvents
+from tandem.testing.memory_log import MemoryLog
+from tandem.testing.memory_store import MemoryStore
 
 __all__ = ["MUTANTS", "Mutant", "applied"]
 
@@ -97,10 +99,10 @@ MUTANTS: Final = (
     Mutant("received, not deleted", Outlet, "_hand_out", "self.subqueue.remove(message)", "pass"),
     Mutant("drain unanswered", Outlet, "_drain", "self._drained(consumer)", "pass"),
     # --- time
-    Mutant("scheduled too early", SubQueue, "_activate", "self.namespace.now_ms,", "self.namespace.now_ms + 1_000,"),
+    Mutant("scheduled too early", Timetable, "_activate", "namespace.now_ms,", "namespace.now_ms + 1_000,"),
     Mutant("schedule lost at restart", SubQueue, "restore", "if active or scheduled:", "if False:"),
     Mutant("deferred forgotten at restart", StreamCounts, "restore", "self.deferred = deferred", "pass"),
-    Mutant("expired unseen", SubQueue, "_expired", "self.expire(message)", "pass"),
+    Mutant("expired unseen", Timetable, "_expired", "subqueue.expire(message)", "pass"),
     Mutant("time to live of the queue ignored", Queue, "_limit_time_to_live", "default_ms < limit_ms", "False"),
     # --- sending
     Mutant("number given twice", Queue, "take_number", "change.next_sequence_number = number + 1", "pass"),
@@ -153,7 +155,7 @@ MUTANTS: Final = (
     # --- sessions
     Mutant("session given twice", Sessions, "accept", "elif session_key(session_id) in self._accepted:", "elif False:"),
     Mutant("session lock never ends", Sessions, "on_time", "one.locked_until_ms <= now_ms", "False"),
-    Mutant("waiter never told", Sessions, "on_time", "waiter.deadline_ms <= now_ms", "False"),
+    Mutant("waiter never told", Sessions, "on_time", "if deadline_ms <= now_ms", "if False"),
     Mutant("session state lost", Sessions, "put_state", "effects.changes.append(", "effects.changes.copy().append("),
     Mutant(
         "session left, its messages failed",
@@ -188,13 +190,13 @@ MUTANTS: Final = (
     Mutant("failed rule unnoticed", Topic, "_copy", "if errors and", "if len(errors) > 1 and"),
     Mutant(
         "action changes the bytes of all",
-        Topic,
-        "_act",
-        "copy.stored = changed",
-        "copy.stored = changed\n        stored.bare = changed.bare",
+        Acting,
+        "act",
+        "self._held_bytes += len(front)",
+        "self._stored.front = front + split.tail",
     ),
     Mutant(
-        "action without RuleName", Topic, "_act", 'changes.user["RuleName"] = rule.name', "changes.user.update(user={})"
+        "action without RuleName", Acting, "act", 'changes.user["RuleName"] = rule.name', "changes.user.update(user={})"
     ),
     Mutant("time to live of the topic ignored", Topic, "_begin", "default_ms < message.time_to_live_ms", "False"),
     Mutant("forwarded copies share", Topic, "_enlist", "copy.stream >> 2 == subscription.number", "True"),
@@ -358,7 +360,7 @@ MUTANTS: Final = (
     Mutant(
         "event says another number",
         Event,
-        "_own_annotations",
+        "_annotations",
         "_LONG.pack(self.sequence_number)",
         "_LONG.pack(self.sequence_number + 1)",
     ),
@@ -371,7 +373,7 @@ MUTANTS: Final = (
     ),
     Mutant("event survives a crash that it should not", MemoryLog, "revert", "self._gathered = []", "self.commit()"),
     Mutant("retention takes too much", MemoryLog, "maintain", "now_ms - retention_ms", "now_ms - retention_ms // 2"),
-    Mutant("events not told to the log", WithLog, "committed", "self._events.committed()", "pass"),
+    Mutant("events not told to the log", StoredEvents, "committed", "self._log.committed()", "pass"),
     # --- runner and disk
     Mutant(
         "acknowledged before the commit",

@@ -16,7 +16,8 @@ from tandem.engine.queue import Queue
 from tandem.engine.subqueue import SubQueue
 from tandem.errors import StoreFailed
 from tandem.ids import Nonces
-from tandem.server.runner import Runner, restore
+from tandem.server.restoring import restore
+from tandem.server.runner import Runner
 from tests.sim.actions import ACTIONS, Action
 from tests.sim.auditor import Auditor
 from tests.sim.clients import Ask, Connection, Receiver

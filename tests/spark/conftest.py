@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 MakeHub = Callable[..., str]
+MakeUri = Callable[[Path], str]
 
 _numbers = itertools.count()
 
@@ -79,9 +80,23 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture
+def make_uri(spark: SparkSession) -> MakeUri:
+    """A URI that is none of `file:` for a folder of this machine, by a file system of Hadoop that only has mounts."""
+
+    def make(folder: Path) -> str:
+        # Hadoop keeps what it knows of a host.
+        host = f"mount-{next(_numbers)}"
+        settings = spark._jsc.hadoopConfiguration()
+        settings.set(f"fs.viewfs.mounttable.{host}.link./here", folder.as_uri())
+        return f"viewfs://{host}/here"
+
+    return make
+
+
+@pytest.fixture
 def commands_share(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """The session of the tests with commands that run in this process: each would start one of its own."""
-    from tandem.cli import pipeline
+    from tandem.cli.pipeline import jobs as pipeline
 
     @contextlib.contextmanager
     def shared(*_: object, **__: object) -> Iterator[SparkSession]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -11,7 +12,7 @@ from tandem.client.sync import BrokeredMessage, EventData, EventHubClient, Messa
 from tandem.testing import Broker
 from tests.patience import PATIENCE_S
 
-__all__ = ["BACKLOG", "LEDGER", "do_workload", "tell_outage"]
+__all__ = ["BACKLOG", "LEDGER", "do_workload", "tell_outage", "tell_pairing_events"]
 
 BACKLOG: Final = "shop/x-servicebus-transfer"
 
@@ -67,21 +68,27 @@ def do_workload(broker: Broker) -> None:
 
 def tell_outage(broker: Broker, entity: str) -> datetime:
     """What a paired client tells of an outage, at times after the moment that is returned."""
-    start = datetime.now(UTC).replace(microsecond=0)
-
-    def event(seconds: float, name: str, **more: object) -> EventData:
-        moment = (start + timedelta(seconds=seconds)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        usual = {"kind": "pairing", "time": moment, "event": name, "entity": entity, "client": "test", "primary": "p"}
-        return EventData(json.dumps({**usual, "secondary": "s", **more}))
-
-    script = [
-        event(0, "failing", reason="no"),
-        event(10, "failed-over"),
-        event(11, "diverted", count=100, queue=3),
-        event(70, "ping", outcome="ok"),
-        event(71, "restored"),
-        event(75, "syphoned", count=100, queue=3),
+    script: list[tuple[float, str, dict[str, object]]] = [
+        (0, "failing", {"reason": "no"}),
+        (10, "failed-over", {}),
+        (11, "diverted", {"count": 100, "queue": 3}),
+        (70, "ping", {"outcome": "ok"}),
+        (71, "restored", {}),
+        (75, "syphoned", {"count": 100, "queue": 3}),
     ]
+    return tell_pairing_events(broker, entity, script)
+
+
+def tell_pairing_events(
+    broker: Broker, entity: str, script: Sequence[tuple[float, str, dict[str, object]]], **everywhere: object
+) -> datetime:
+    """Events of a paired client: how many seconds after the moment that is returned, their names and their details."""
+    start = datetime.now(UTC).replace(microsecond=0)
+    usual = {"kind": "pairing", "entity": entity, "client": "test", "primary": "p", "secondary": "s", **everywhere}
+    events: list[EventData] = []
+    for seconds, name, details in script:
+        moment = (start + timedelta(seconds=seconds)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        events.append(EventData(json.dumps({**usual, "time": moment, "event": name, **details})))
     with EventHubClient.from_connection_string(broker.connection_string, "$operations") as client:
-        client.create_producer().send_batch(script)
+        client.create_producer().send_batch(events)
     return start

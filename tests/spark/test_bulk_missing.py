@@ -17,8 +17,8 @@ from tandem.engine.hubs.record import EventRecord
 from tandem.event_columns import PUBLIC_SCHEMA
 from tandem.spark.bulk import BulkTransport
 from tandem.spark.offsets import DataLoss, EventRange
-from tandem.store.log.columns import batches_of
 from tandem.store.log.log_limits import LogLimits
+from tandem.store.log.segments.event_batches import batches_of
 from tests.markers import mission
 from tests.spark.test_options import parse
 

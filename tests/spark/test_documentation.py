@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem.cli import pipeline
+from tandem.cli.pipeline import jobs as pipeline
 from tandem.spark import options, servicebus
 from tandem.spark.given_options import Option
 from tandem.spark.report.results import Results

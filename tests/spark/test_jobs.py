@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as sql
 
 from tandem.client import BrokeredMessage as AsyncMessage
 from tandem.client.sync import MessagingFactory
@@ -22,15 +23,18 @@ from tandem.spark.jobs.availability import availability
 from tandem.spark.jobs.capture import CaptureFormat, capture, read_captured
 from tandem.spark.jobs.latency import latency
 from tandem.spark.jobs.metering import metering
+from tandem.spark.jobs.records import read
 from tandem.spark.jobs.syphon import syphon
 from tandem.spark.report.results import read_results
+from tandem.spark.transforms.availability import backlog_depth, outages
+from tandem.spark.transforms.operations import pairing_events
 from tandem.testing import Broker
 from tests.markers import mission
 from tests.patience import PATIENCE_S
 from tests.spark.captured import avro_bodies, delta_bodies, numbers_of
 from tests.spark.conftest import MakeHub
 from tests.spark.filling import fill
-from tests.spark.scripted import LEDGER, do_workload, tell_outage
+from tests.spark.scripted import LEDGER, do_workload, tell_outage, tell_pairing_events
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -164,6 +168,14 @@ def test_a_backlog_is_drained_in_parallel_and_what_cannot_be_restored_stays(
     for queue in queues:
         divert(broker, queue, target, 30)
     bus = broker.connection_string
+    # A client that spells the address of the primary in another way than the syphon does.
+    pairing = {"primary": "sb://elsewhere", "primary_namespace": target}
+    tell_pairing_events(
+        broker,
+        target,
+        [(0, "failing", {}), (1, "failed-over", {}), (2, "diverted", {"count": 60, "queue": 0}), (3, "restored", {})],
+        **pairing,
+    )
 
     def drain() -> syphon_job.Drained:
         return syphon(spark, bus, bus, queues, tmp_path, tasks=3, round_messages=20)
@@ -183,3 +195,14 @@ def test_a_backlog_is_drained_in_parallel_and_what_cannot_be_restored_stays(
     assert taken(broker, target, 60) == Counter({str(number): 2 for number in range(30)})
     assert [broker.queue(queue)["message_count"] for queue in queues] == [1, 1]
     assert drain().sent == 0
+    # What was moved is known to whoever asks about the outage, once, although the first run crashed.
+    told = read(spark, [bus]).transform(pairing_events).where(sql.col("entity") == target)
+    [outage] = told.transform(outages).collect()
+    assert (outage.primary, outage.diverted, outage.syphoned) == (target, 60, 60)
+    assert outage.drained_at >= outage.restored_at
+    assert told.transform(backlog_depth).orderBy("time").collect()[-1].depth == 0
+    # A queue that is made again counts from 1: what an earlier run has purged says nothing about its messages.
+    broker.delete_queue(queues[0])
+    divert(broker, queues[0], target, 5)
+    assert drain().sent == 5
+    assert taken(broker, target, 5) == Counter(map(str, range(5)))

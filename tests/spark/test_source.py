@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tandem.spark.causes import cause_of
 from tandem.spark.schemas import EVENTS
 from tandem.testing import Broker
 from tests.markers import mission
@@ -119,8 +120,9 @@ def test_a_hub_that_was_made_again_stops_the_stream(
     broker.delete_hub(hub)
     broker.create_hub(hub, partition_count=2)
     fill(broker, hub, range(10, 14))
-    with pytest.raises(PySparkException, match="deleted and made again"):
+    with pytest.raises(PySparkException, match="deleted and made again") as stopped:
         run(stream(spark, broker, hub), tmp_path)
+    assert cause_of(stopped.value).startswith(f"the event hub '{hub}' is not the one that was read before")
     run(stream(spark, broker, hub, failOnDataLoss="false"), tmp_path)
     assert files(spark, tmp_path) == Counter([*range(4), *range(10, 14)])
 
@@ -193,8 +195,9 @@ def test_a_table_that_cannot_be_sent_is_refused(spark: SparkSession, broker: Bro
             "leave one of them null",
         ),
     ):
-        with pytest.raises(PySparkException, match=complaint):
+        with pytest.raises(PySparkException, match=complaint) as refused:
             send(table)
+        assert cause_of(refused.value).startswith("eventhubs: ")
 
 
 @mission("M30")

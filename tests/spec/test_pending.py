@@ -19,7 +19,7 @@ def test_flows_asked_for_while_the_window_is_shut_do_not_pile_up() -> None:
     for _ in range(1_000):
         for link in links:
             peer.flow(link.handle, 100, echo=True, window=0)
-    assert len(session.pending) == 4  # two deliveries, and a flow of each link
+    assert len(session.outbox.pending) == 4  # two deliveries, and a flow of each link
     peer.flow(window=10)
     answers = peer.read()
     assert [type(answer) for answer in answers] == [Transfer, Transfer, Flow, Flow]

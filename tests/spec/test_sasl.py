@@ -131,7 +131,7 @@ def test_what_a_stranger_can_make_us_keep_while_the_application_decides_is_bound
     failed = only(peer.write(b"x"), ConnectionFailed)
     assert isinstance(failed.error, FramingError)
     assert peer.connection.is_finished
-    assert peer.connection.input_buffer == b""
+    assert peer.connection.unread.fragment == b""
     assert peer.write(bytes(100)) == []
 
 

@@ -207,7 +207,7 @@ def test_a_message_of_several_frames_waits_for_the_window_and_goes_on_in_order()
     peer.flow(window=1, next_incoming_id=5)
     ((transfer, payload),) = transfers(peer)
     assert (transfer.delivery_id, transfer.delivery_tag, payload) == (1, b"2", b"small")
-    assert not link.session.pending
+    assert not link.session.outbox.pending
 
 
 @spec("amqp:2.5.6")

@@ -170,7 +170,7 @@ class TwoStacks(RuleBasedStateMachine):
 
     def check_session(self, source: Session, sink: Session, sending: Side, receiving: Side) -> None:
         """One direction of one session at rest."""
-        assert not source.pending, "something waits for a window that is open"
+        assert not source.outbox.pending, "something waits for a window that is open"
         assert source.outgoing_window.next_outgoing_id == sink.incoming_window.next_incoming_id
         assert set(source.outgoing_unsettled) == set(sink.incoming_unsettled)
         for link in source.links.values():

@@ -9,9 +9,9 @@ from typing import Protocol
 import pytest
 
 from tandem.store.base import Store
-from tandem.store.memory import MemoryStore
 from tandem.store.sqlite import SqliteStore
 from tandem.testing.disk import FaultyDisk
+from tandem.testing.memory_store import MemoryStore
 
 
 class Home(Protocol):

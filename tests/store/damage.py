@@ -13,34 +13,34 @@ import argparse
 import json
 import logging
 import random
+import re
 import shutil
-import struct
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import apsw
 
 from tandem.auth.keys import KeyRing
 from tandem.engine.effects import Effects
 from tandem.engine.message import DEFERRED, SEQUENCE_BITS, BrokeredMessage
+from tandem.engine.stored_description import description_of
 from tandem.errors import ConfigurationError, StoreDamaged, StoreError
 from tandem.server.keys import find_damaged_keys, load_or_make_keys, protect_keys
 from tandem.server.tls import ensure_certificates, find_damaged_authority
+from tandem.store.base import QueueRecord
 from tandem.store.check import check
-from tandem.store.checksums import PageVerifier, checksum_vfs
+from tandem.store.checksums import checksum_vfs
 from tandem.store.commit_record import COMMITS_NAME
-from tandem.store.connection import PAGE_BYTES
 from tandem.store.opening import DATABASE_NAME
-from tandem.store.pages import Found, PageReader, Tree, read_schema
 from tandem.store.quarantine import read_reports
+from tandem.store.rebuild import stream_name
 from tandem.store.scrub import find_damaged_page
 from tandem.store.sqlite import SqliteStore
-from tandem.store.wal import scan
 from tests.store.drive import (
     committed,
     message,
@@ -59,10 +59,10 @@ from tests.store.drive import (
     stored,
 )
 from tests.store.faults import Fault, draw_fault
+from tests.store.layout import LOG_NAME, Layout, Unit, find_layout
 
 __all__ = ["FILES", "Sweep", "Variant", "make_variants"]
 
-LOG_NAME: Final = f"{DATABASE_NAME}-wal"
 SHARED_MEMORY_NAME: Final = f"{DATABASE_NAME}-shm"
 
 # Queues: plain, with sessions, with duplicate detection; then a topic with three subscriptions.
@@ -87,14 +87,14 @@ class Content:
 
     messages: dict[int, Seen] = field(default_factory=dict)
     states: dict[str, bytes | None] = field(default_factory=dict)
-    descriptions: object = None
-    duplicates: object = None
+    # Descriptions of entities and of rules, settings, and ids of duplicate detection.
+    others: dict[Unit, object] = field(default_factory=dict)
     keys: object = None
 
 
 @dataclass
 class Variant:
-    """A data directory, what it holds, and where on disk each message is."""
+    """A data directory, what it holds, and where on disk everything is."""
 
     name: str
     directory: Path
@@ -103,10 +103,7 @@ class Variant:
     history: dict[int, set[Seen]]
     # Every state that a session ever had.
     earlier_states: dict[str, set[bytes | None]]
-    # By message: the parts of files that it needs.
-    places: dict[int, list[tuple[str, int, int]]]
-    # The ends of commits in the log.
-    commit_ends: list[int]
+    layout: Layout
 
 
 # --- making the directories -------------------------------------------------------------------------------------
@@ -206,12 +203,15 @@ def read_content(store: SqliteStore) -> Content:
     """Read everything that a store serves."""
     content = Content()
     recovered = store.recover()
-    content.descriptions = (recovered.queues, recovered.rules, store.setting("made by"))
+    content.others |= {("queue", one.number): one for one in recovered.queues}
+    content.others |= {("rule", (one.queue_number, one.name)): one for one in recovered.rules}
+    content.others["setting", "made by"] = store.setting("made by")
     for stream in STREAMS:
         content.messages.update({one.row: seen(one) for one in messages(store, stream, limit=100_000)})
     content.states = {f"s{number}": state_of(store, f"s{number}", SESSIONS) for number in range(12)}
     connection: apsw.Connection = store._connection
-    content.duplicates = connection.execute("SELECT * FROM duplicate ORDER BY 1, 2").fetchall()
+    for queue, key, seen_at_ms in connection.execute("SELECT queue, key, seen_at_ms FROM duplicate"):
+        content.others["duplicate", (queue, key)] = seen_at_ms
     return content
 
 
@@ -239,78 +239,9 @@ def make_variants(folder: Path, seed: int, rounds: int = 40) -> list[Variant]:
             shutil.copytree(live, folder / name)
             maker.store.close()
         shutil.rmtree(live)
-        places, ends = find_places(folder / name)
-        variants.append(Variant(name, folder / name, content, maker.history, maker.earlier_states, places, ends))
+        layout = find_layout(folder / name)
+        variants.append(Variant(name, folder / name, content, maker.history, maker.earlier_states, layout))
     return variants
-
-
-class _PlaceFinder(Tree):
-    """Remembers which pages each row was read from."""
-
-    def __init__(self, pages: PageReader, root: int) -> None:
-        super().__init__(pages, root, is_table=True)
-        self.pages_of: dict[int, list[int]] = {}
-        self.columns: dict[int, Any] = {}
-
-    def _row(self, number: int, page: bytes, cell: int, kind: int) -> Any:
-        asked: list[int] = []
-        read = self._pages.read
-
-        def remember(page_number: int) -> bytes | None:
-            asked.append(page_number)
-            return read(page_number)
-
-        self._pages.read = remember  # type: ignore[assignment,method-assign]
-        try:
-            found: list[Found] = list(super()._row(number, page, cell, kind))
-        finally:
-            self._pages.read = read  # type: ignore[method-assign]
-        for one in found:
-            assert one.key is not None
-            self.pages_of[one.key] = [number, *asked]
-            self.columns[one.key] = one.columns
-        return found
-
-
-def find_places(directory: Path) -> tuple[dict[int, list[tuple[str, int, int]]], list[int]]:
-    """Return where the messages are on disk, and where the commits in the log end."""
-    log = directory / LOG_NAME
-    wal = scan(log, PAGE_BYTES, 0)
-    verifier = PageVerifier()
-    pages = PageReader(directory / DATABASE_NAME, log, wal, verifier, PAGE_BYTES, are_verified=True)
-    roots = read_schema(pages)
-    assert roots is not None
-
-    def place(number: int) -> tuple[str, int, int]:
-        at = wal.pages.get(number)
-        if at is None:
-            return DATABASE_NAME, (number - 1) * PAGE_BYTES, number * PAGE_BYTES
-        # With the head of the frame.
-        return LOG_NAME, at - 24, at + PAGE_BYTES
-
-    finders = {}
-    for table in ("message", "body"):
-        finders[table] = _PlaceFinder(pages, roots[table])
-        for _ in finders[table].rows():
-            pass
-    places: dict[int, list[tuple[str, int, int]]] = {}
-    for row, numbers in finders["message"].pages_of.items():
-        body = finders["message"].columns[row][17]
-        shared = finders["body"].pages_of[body] if body is not None else []
-        places[row] = [place(number) for number in [*numbers, *shared]]
-    pages.close()
-    verifier.close()
-    return places, _commit_ends(log)
-
-
-def _commit_ends(log: Path) -> list[int]:
-    if not log.exists():
-        return []
-    content = log.read_bytes()
-    step = PAGE_BYTES + 24
-    return [
-        at + step for at in range(32, len(content) - step + 1, step) if struct.unpack_from(">I", content, at + 4)[0]
-    ]
 
 
 # --- one fault --------------------------------------------------------------------------------------------------
@@ -408,6 +339,8 @@ class _Trial:
         is_equal = self._compare(content)
         if outcome.reported and not findings:
             outcome.broken.append("tandem check says sound")
+        for who, sentences in (("the broker", outcome.reported), ("tandem check", findings)):
+            outcome.broken += [f"{who} does not name {one}" for one in self._unnamed(content, sentences)]
         if not is_equal and not outcome.reported:
             outcome.broken.append("something was lost silently")
         after = check(self._directory)
@@ -460,59 +393,110 @@ class _Trial:
     def _compare(self, found: Content) -> bool:
         """Judge what is served. Returns whether it is all that was there."""
         truth = self._variant.content
-        is_equal = True
-        for row, version in found.messages.items():
-            if version == truth.messages.get(row):
-                continue
-            is_equal = False
-            if version not in self._variant.history.get(row, set()):
-                self._outcome.broken.append(f"wrong content of message {_name(row)}")
-        lost = truth.messages.keys() - found.messages.keys()
-        self._outcome.lost_count = len(lost)
-        undamaged = [row for row in lost if not self._is_hit(row)]
-        if undamaged:
-            self._outcome.broken.append(f"{len(undamaged)} undamaged messages are lost, such as {_name(undamaged[0])}")
-        for session_id, state in truth.states.items():
-            known: set[bytes | None] = {state, None}
-            if self._is_log_cut or any("states of sessions among them" in one for one in self._outcome.reported):
-                known |= self._variant.earlier_states[session_id]
-            if found.states[session_id] not in known:
-                self._outcome.broken.append(f"a wrong state of session {session_id}")
+        are_equal = [
+            self._compare_messages(found.messages, truth.messages),
+            self._compare_states(found.states, truth.states),
+            self._compare_others(found.others, truth.others),
+        ]
         if found.keys != truth.keys:
             self._outcome.broken.append("the keys are not those that clients have")
-        if found.descriptions != truth.descriptions and not self._is_cut:
-            self._outcome.broken.append("descriptions are lost")
-        if found.duplicates != truth.duplicates and not self._is_cut:
-            self._outcome.broken.append("message ids of duplicate detection are lost")
-        return is_equal and not lost and found.states == truth.states
+        return all(are_equal)
 
-    @property
-    def _is_log_cut(self) -> bool:
-        return self._fault.file == LOG_NAME and self._fault.kind in {"cut", "missing"}
+    def _compare_messages(self, found: dict[int, Seen], truth: dict[int, Seen]) -> bool:
+        variant, fault = self._variant, self._fault
+        different = {row for row, version in found.items() if version != truth.get(row)}
+        revived = variant.layout.revived(fault) if different else set()
+        for row in different:
+            if found[row] not in variant.history.get(row, set()):
+                self._outcome.broken.append(f"wrong content of message {_name(row)}")
+            elif row not in revived:
+                self._outcome.broken.append(f"message {_name(row)} is an older one, and the fault does not touch it")
+        lost = truth.keys() - found.keys()
+        self._outcome.lost_count = len(lost)
+        undamaged = [row for row in lost if not self._is_hit("message", row)]
+        if undamaged:
+            self._outcome.broken.append(f"{len(undamaged)} undamaged messages are lost, such as {_name(undamaged[0])}")
+        return not different and not lost
 
-    @property
-    def _is_cut(self) -> bool:
-        """More than one page is gone, and with it perhaps both copies of something."""
-        fault = self._fault
-        is_database_cut = fault.file == DATABASE_NAME and fault.kind in {"cut", "missing"}
-        # Frames of the log are not aligned: a block that is zeroed may be in two of them.
-        is_in_two_frames = fault.file == LOG_NAME and (fault.start - 32) // 8_216 != (fault.end - 33) // 8_216
-        return self._is_log_cut or is_database_cut or is_in_two_frames
+    def _compare_states(self, found: dict[str, bytes | None], truth: dict[str, bytes | None]) -> bool:
+        for session_id, state in truth.items():
+            if found[session_id] == state:
+                continue
+            known: set[bytes | None] = {None}
+            if self._fault.file == LOG_NAME:
+                known |= self._variant.earlier_states[session_id]
+            if not self._is_hit("session", session_id) or found[session_id] not in known:
+                self._outcome.broken.append(f"a wrong state of session {session_id}")
+        return found == truth
 
-    def _is_hit(self, row: int) -> bool:
-        fault = self._fault
-        start = fault.start
-        if self._is_log_cut:
-            # Of a commit that is cut, nothing is left.
-            start = max([end for end in self._variant.commit_ends if end <= fault.start], default=0)
-        return any(
-            name == fault.file and begin < fault.end and end > start for name, begin, end in self._variant.places[row]
-        )
+    def _compare_others(self, found: dict[Unit, object], truth: dict[Unit, object]) -> bool:
+        for unit in truth.keys() | found.keys():
+            if found.get(unit) != truth.get(unit) and not self._is_hit(*unit):
+                self._outcome.broken.append(f"{unit[0]} {unit[1]} is lost or another, and a copy of it is intact")
+        return found == truth
+
+    def _unnamed(self, found: Content, sentences: list[str]) -> list[str]:
+        """Return what is lost, or another, of which no sentence names the smallest unit that is known."""
+        truth = self._variant.content
+        if self._fault.file == LOG_NAME and any(one.startswith("the last commits: ") for one in sentences):
+            # What they did is not known to anybody.
+            return []
+        # A frame of which it is not known whose it was: entities are named where their counts tell, and nothing else.
+        is_unknown = any(one.startswith("the write-ahead log: ") for one in sentences)
+        names = {one.number: _queue_name(one) for one in truth.others.values() if isinstance(one, QueueRecord)}
+        unnamed = [
+            f"message {_name(row)}"
+            for row in truth.messages.keys() - found.messages.keys()
+            if not _is_named(row, stream_name(names, row >> SEQUENCE_BITS), sentences)
+        ]
+        if is_unknown:
+            return unnamed
+        for session_id, state in truth.states.items():
+            words = (f"session '{session_id}'", "states of some sessions")
+            if found.states[session_id] != state and not any(word in one for word in words for one in sentences):
+                unnamed.append(f"the state of session {session_id}")
+        for kind, key in {unit for unit, one in truth.others.items() if found.others.get(unit) != one}:
+            word = "duplicate detection" if kind == "duplicate" else f"the table '{kind}'"
+            if not any(one.startswith(word) for one in sentences):
+                unnamed.append(f"{kind} {key}")
+        return unnamed
+
+    def _is_hit(self, kind: str, key: object) -> bool:
+        return self._variant.layout.is_hit(self._fault, (kind, key))
 
 
 def _identity(keys: KeyRing, directory: Path) -> object:
     """What clients were given: the keys, and the authority that they trust."""
     return keys.to_dict(), [(directory / "tls" / name).read_bytes() for name in ("ca.pem", "ca-key.pem")]
+
+
+def _queue_name(record: QueueRecord) -> str:
+    return description_of(record.kind, record.fields).name
+
+
+def _is_named(row: int, stream: str, sentences: list[str]) -> bool:
+    """Whether a sentence is about the stream of a lost message, and about its number if it names any."""
+    number = row & ((1 << SEQUENCE_BITS) - 1)
+    entity = stream.split("/$", maxsplit=1)[0].strip("'")
+    for sentence in sentences:
+        if sentence.startswith(f"message {number} ") and f"'{entity}'" in sentence:
+            # In the words of `tandem check`, which reads each message of a store whose pages are all intact.
+            return True
+        if not re.search(rf"(^|, ){re.escape(stream)}(:|, )", sentence):
+            continue
+        lost = sentence.partition("; lost: ")[2]
+        if not lost:
+            continue
+        listed = re.search(r"messages ([\d, ]+)(?: and more)?", lost)
+        is_listed = listed is not None and str(number) in listed[1].strip().split(", ")
+        between = re.search(r"with sequence numbers (\d+) to (\d+)", lost)
+        above = re.search(r"with sequence numbers above (\d+)", lost)
+        is_between = between is not None and int(between[1]) <= number <= int(between[2])
+        is_above = above is not None and number > int(above[1])
+        has_numbers = bool(listed or between or above) and "and more" not in lost
+        if is_listed or is_between or is_above or not has_numbers:
+            return True
+    return False
 
 
 def _name(row: int) -> str:

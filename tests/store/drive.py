@@ -218,7 +218,7 @@ def committed(store: Store, *batches: Effects) -> set[int]:
     for effects in batches:
         duplicates.update(store.write(effects).duplicates)
     store.commit()
-    store.committed()
+    store.events.committed()
     return duplicates
 
 

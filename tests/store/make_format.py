@@ -49,7 +49,7 @@ def main() -> None:
     committed(store, appended(1_000, 0, b"a", b"b", b"c", b"d"))
     # Until they are sealed; a reader cannot tell.
     while not list((directory / LOG_NAME).glob("1000/0/*.arrow")):
-        store.maintain(5_000, {1_000: (None, None)})
+        store.events.maintain(5_000, {1_000: (None, None)})
         time.sleep(0.01)
     committed(store, appended(1_000, 4, b"e", b"f"), appended(1_000, 0, b"g", partition_id=1))
     store.close()

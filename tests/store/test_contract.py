@@ -199,7 +199,7 @@ def test_properties_that_are_no_amqp_do_not_keep_a_message_from_being_dead_lette
     bare = b"\x00\x53\x74\xc1\x06\x02\xa1\x01k\x01v" + b"\x00\x53\x75\xa0\x01x"
     one = message(1)
     assert one.stored is not None
-    one.stored.bare = bare
+    one.stored.front = bare
     committed(store, sent(one))
     committed(store, moved(one, DEAD, 1, {"DeadLetterReason": "tired"}))
     (found,) = messages(store, DEAD)

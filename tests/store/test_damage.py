@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import apsw
@@ -24,7 +25,7 @@ from tandem.store.scrub import find_damaged_page
 from tandem.store.sqlite import SqliteStore
 from tandem.store.wal import scan
 from tests.markers import mission
-from tests.store.damage import FILES, LOG_NAME, Sweep, find_places
+from tests.store.damage import FILES, Sweep
 from tests.store.drive import (
     MAIN,
     committed,
@@ -37,9 +38,12 @@ from tests.store.drive import (
     put_queue,
     put_topic,
     sent,
+    session_state,
+    state_of,
     stored,
 )
 from tests.store.faults import Fault, draw_fault
+from tests.store.layout import LOG_NAME, find_layout
 
 FORMATS = Path(__file__).parent / "formats"
 
@@ -128,6 +132,13 @@ def test_a_page_that_was_cut_in_the_middle_is_noticed(sweep: Sweep, name: str, p
     assert outcome.verdict.startswith("reported")
 
 
+def place_of_message(directory: Path, choose: Callable[[list[int]], int]) -> tuple[str, int, int]:
+    """The page in which the first or the last message is."""
+    copies = find_layout(directory).copies
+    row = choose([key for kind, key in copies if kind == "message" and isinstance(key, int)])
+    return copies["message", row][0][0]
+
+
 # --- stores of our own ----------------------------------------------------------------------------------------------
 
 
@@ -171,6 +182,25 @@ def test_wrong_bytes_with_a_right_checksum_of_their_page_are_not_served(director
     assert served(directory) == [number for number in range(1, 51) if number != 7]
     assert [one for one in damages(directory) if "messages 7" in one and "'queue-1'" in one]
     assert check(directory).is_sound
+
+
+@mission("M38")
+def test_a_wrong_state_of_a_session_with_a_right_checksum_of_its_page_is_not_served(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path, ballast_bytes=0)
+    committed(store, put_queue(2, requires_session=True), session_state("s", b"right", 5, 5, 8))
+    store.close()
+    writer = apsw.Connection(str(tmp_path / DATABASE_NAME), vfs=checksums.checksum_vfs())
+    writer.execute("UPDATE session SET state = CAST('wrong' AS BLOB)")
+    writer.close()
+    assert not check(tmp_path).is_sound
+    store = SqliteStore(tmp_path, ballast_bytes=0)
+    with pytest.raises(StoreDamaged):
+        state_of(store, "s", 8)
+    store.close()
+    store = SqliteStore(tmp_path, ballast_bytes=0)
+    assert state_of(store, "s", 8) is None
+    store.close()
+    assert [one for one in damages(tmp_path) if one.startswith("session 's' of 'queue-2'")]
 
 
 @mission("M38")
@@ -231,8 +261,7 @@ def test_the_count_of_commits_is_never_ahead_of_the_database(directory: Path) ->
 @mission("M38")
 def test_scrubbing_finds_a_page_that_nobody_reads(directory: Path) -> None:
     assert find_damaged_page(directory / DATABASE_NAME, lambda _: False) is None
-    places, _ = find_places(directory)
-    name, start, end = places[max(places)][0]
+    name, start, end = place_of_message(directory, max)
     Fault(name, "flip", start + 512, start + 513, 5).inject(directory)
     found = find_damaged_page(directory / DATABASE_NAME, lambda _: False)
     assert found == end // 8_192
@@ -244,8 +273,7 @@ def test_scrubbing_finds_a_page_that_nobody_reads(directory: Path) -> None:
 def test_a_crash_while_the_files_are_replaced_loses_nothing(
     directory: Path, monkeypatch: pytest.MonkeyPatch, renames: int
 ) -> None:
-    places, _ = find_places(directory)
-    name, start, _ = places[min(places)][0]
+    name, start, _ = place_of_message(directory, min)
     Fault(name, "flip", start + 4_000, start + 4_001, 2).inject(directory)
     (directory / SUSPECT_NAME).write_text("a page has a wrong checksum")
     left = renames

@@ -9,9 +9,9 @@ import pytest
 
 from tandem.engine.queue import Queue
 from tandem.store.check import check
-from tandem.store.memory import MemoryStore
 from tandem.store.sqlite import SqliteStore
-from tests.unit.engine_desk import START_MS, Desk, payload
+from tandem.testing.memory_store import MemoryStore
+from tests.engine.desk import START_MS, Desk, payload
 
 LATER_MS = START_MS + 60_000
 

@@ -42,9 +42,10 @@ from tandem.amqp.performatives import (
     decode_performative,
 )
 from tandem.amqp.sasl import SASL_HEADER, SaslClient, SaslServer
-from tandem.amqp.session import Session
+from tandem.amqp.session import Session, Unfinished
 from tandem.amqp.settings import Settings
 from tandem.amqp.states import CONNECTION_TABLE, ConnectionInput, ConnectionState, SaslState
+from tandem.amqp.unread import HEADER_BYTES, UnreadInput
 from tandem.errors import (
     DecodeError,
     EncodeError,
@@ -61,7 +62,6 @@ from tandem.errors import (
 __all__ = ["AMQP_HEADER", "UNLIMITED_WORK", "Connection", "Role"]
 
 AMQP_HEADER: Final = b"AMQP\x00\x01\x00\x00"
-HEADER_BYTES: Final = 8
 EMPTY_FRAME: Final = b"\x00\x00\x00\x08\x02\x00\x00\x00"
 
 AMQP_TYPE: Final = 0
@@ -98,8 +98,6 @@ class Connection:
         "held_bytes",
         "idle",
         "incomplete_bytes",
-        "input_buffer",
-        "input_wanted",
         "is_amqp_running",
         "is_broken",
         "is_header_next",
@@ -121,8 +119,8 @@ class Connection:
         "settings",
         "state",
         "undecided_bytes",
-        "unparsed",
-        "unparsed_at",
+        "unfinished",
+        "unread",
         "work_left",
     )
 
@@ -164,14 +162,12 @@ class Connection:
         self.undecided_bytes = 0
         # What the application holds for this peer beside that.
         self.held_bytes = 0
-        # Input that does not make a whole frame yet, and how much is needed to go on.
-        self.input_buffer = bytearray()
-        self.input_wanted = HEADER_BYTES
-        # Input that `receive` has left for its next call because its work was used up, and where it starts.
+        self.unread = UnreadInput()
+        # `receive` has left whole frames for its next call because its work was used up.
         self.has_more = False
-        self.unparsed = b""
-        self.unparsed_at = 0
         self.work_left = 0
+        # A frame that takes more work than there was, as far as it is not handled yet.
+        self.unfinished: Unfinished | None = None
 
     # --- for the application --------------------------------------------------------------------------------
 
@@ -299,53 +295,36 @@ class Connection:
         events: list[Event] = []
         self.events = events
         self.work_left = work
+        self.has_more = False
         if self.is_broken:
-            self.has_more = False
             return events
         if data:
             self.idle.heard_at_ms = now_ms
-        offset = 0
-        if self.has_more:
-            if data:
-                data = self.unparsed[self.unparsed_at :] + data
-            else:
-                data = self.unparsed
-                offset = self.unparsed_at
-            self.has_more = False
-            self.unparsed = b""
-        elif self.input_buffer:
-            # One buffer and no list of pieces, which for a peer that writes byte by byte would weigh twenty times more.
-            if len(self.input_buffer) + len(data) < self.input_wanted:
-                self.input_buffer += data
-                return events
-            data = bytes(self.input_buffer) + data
-            self.input_buffer.clear()
+        joined = self.unread.join(data)
+        if joined is None:
+            return events
         try:
-            offset = self._parse(data, offset)
+            offset = self._parse(joined, self.unread.left_at)
         except ProtocolError as error:
             self._fail(error)
             return events
-        self._keep(data, offset)
+        if not self.is_broken:
+            self.unread.keep(joined, offset, self.has_more)
         return events
-
-    def _keep(self, data: bytes, offset: int) -> None:
-        """Keep what was not handled: all of it, or the beginning of a frame."""
-        if self.is_broken:
-            self.has_more = False
-        elif self.has_more:
-            # As it is: to copy the rest for each call would cost the square of its length.
-            self.unparsed = data
-            self.unparsed_at = offset
-        elif offset < len(data):
-            self.input_buffer += data[offset:]
 
     def _parse(self, data: bytes, offset: int) -> int:
         """Handle whole frames while there is work left; return where the first that was not handled starts."""
         end = len(data)
-        while end - offset >= HEADER_BYTES and not self.is_broken:
+        while not self.is_broken and (end - offset >= HEADER_BYTES or self.unfinished is not None):
             if self.work_left <= 0:
                 self.has_more = True
                 return offset
+            unfinished = self.unfinished
+            if unfinished is not None:
+                unfinished.session.go_on_settling(
+                    unfinished.disposition, unfinished.named, unfinished.start, self.events
+                )
+                continue
             if not self.is_amqp_running:
                 if self.is_header_next:
                     self.work_left -= _RARE_FRAME_WORK
@@ -363,12 +342,12 @@ class Connection:
             if data_offset < MIN_DATA_OFFSET_WORDS or body > size:
                 raise FramingError(f"a frame of {size} bytes has its data at offset {body}")
             if end - offset < size:
-                self.input_wanted = size
+                self.unread.wanted_bytes = size
                 return offset
             self.work_left -= 1 + (size >> 10)
             self._on_frame(kind, channel, data, offset + body, offset + size)
             offset += size
-        self.input_wanted = HEADER_BYTES
+        self.unread.wanted_bytes = HEADER_BYTES
         return offset
 
     def _is_decision_due(self, length: int) -> bool:
@@ -668,6 +647,6 @@ class Connection:
         """Read nothing more, and let the driver hang up."""
         self.is_broken = True
         self.has_more = False
-        self.unparsed = b""
-        self.input_buffer.clear()
+        self.unfinished = None
+        self.unread.clear()
         self.events.append(ConnectionFailed(error))

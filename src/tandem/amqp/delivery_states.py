@@ -233,8 +233,8 @@ def optional_error(value: object, field: str) -> AmqpError | None:
         raise DecodeError(f"{field} must be an error, got {value!r:.80}")
     if not isinstance(value.value, list):
         raise DecodeError(f"{field} must be an error, which is a described list, got {value!r:.80}")
-    fields = Fields("error", value.value, 3)
-    return AmqpError(fields.required_symbol(0, "condition"), fields.string(1, "description"), fields.mapping(2, "info"))
+    fields = Fields("error", ("condition", "description", "info"), value.value)
+    return AmqpError(fields.required(0, fields.symbol(0)), fields.string(1), fields.mapping(2))
 
 
 def delivery_state(value: object, field: str) -> DeliveryState | None:
@@ -255,29 +255,27 @@ def _state_of(code: int, value: Described, values: list[object]) -> DeliveryStat
     if code == RELEASED_CODE:
         return RELEASED
     if code == REJECTED:
-        return Rejected(optional_error(Fields("rejected", values, 1).any(0), "rejected.error"))
+        return Rejected(optional_error(Fields("rejected", ("error",), values).any(0), "rejected.error"))
     if code == MODIFIED:
-        return _modified(Fields("modified", values, 3))
+        return _modified(Fields("modified", ("delivery-failed", "undeliverable-here", "message-annotations"), values))
     if code == RECEIVED:
-        return _received(Fields("received", values, 2))
+        return _received(Fields("received", ("section-number", "section-offset"), values))
     if code == TRANSACTIONAL_STATE:
-        fields = Fields("transactional-state", values, 2)
+        fields = Fields("transactional-state", ("txn-id", "outcome"), values)
         outcome = delivery_state(fields.any(1), "transactional-state.outcome")
-        return TransactionalState(fields.required_binary(0, "txn-id"), outcome)
+        return TransactionalState(fields.required(0, fields.binary(0)), outcome)
     if code == DECLARED:
-        return Declared(Fields("declared", values, 1).required_binary(0, "txn-id"))
+        fields = Fields("declared", ("txn-id",), values)
+        return Declared(fields.required(0, fields.binary(0)))
     return UnknownState(value)
 
 
 def _modified(fields: Fields) -> Modified:
     # A null stays a null: an echo must repeat the peer's own words.
-    failed = None if fields.any(0) is None else fields.boolean(0, "delivery-failed", False)
-    elsewhere = None if fields.any(1) is None else fields.boolean(1, "undeliverable-here", False)
-    return Modified(failed, elsewhere, fields.mapping(2, "message-annotations"))
+    failed = None if fields.any(0) is None else fields.boolean(0, False)
+    elsewhere = None if fields.any(1) is None else fields.boolean(1, False)
+    return Modified(failed, elsewhere, fields.mapping(2))
 
 
 def _received(fields: Fields) -> Received:
-    offset = fields.ulong(1, "section-offset")
-    if offset is None:
-        raise fields.missing("section-offset")
-    return Received(fields.required_uint(0, "section-number"), offset)
+    return Received(fields.required(0, fields.uint(0)), fields.required(1, fields.ulong(1)))

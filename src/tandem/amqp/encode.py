@@ -11,31 +11,8 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
+from tandem.amqp import types
 from tandem.amqp.types import (
-    ARRAY_TYPE,
-    BINARY_TYPE,
-    BOOLEAN_TYPE,
-    BYTE_TYPE,
-    CHAR_TYPE,
-    DECIMAL32_TYPE,
-    DECIMAL64_TYPE,
-    DECIMAL128_TYPE,
-    DOUBLE_TYPE,
-    FLOAT_TYPE,
-    INT_TYPE,
-    LIST_TYPE,
-    LONG_TYPE,
-    MAP_TYPE,
-    NULL_TYPE,
-    SHORT_TYPE,
-    STRING_TYPE,
-    SYMBOL_TYPE,
-    TIMESTAMP_TYPE,
-    UBYTE_TYPE,
-    UINT_TYPE,
-    ULONG_TYPE,
-    USHORT_TYPE,
-    UUID_TYPE,
     Array,
     Byte,
     Char,
@@ -151,13 +128,13 @@ def _write_boolean_in_full(out: bytearray, value: bool) -> None:
 
 def _write_ubyte(out: bytearray, value: int) -> None:
     if not 0 <= value <= 0xFF:
-        raise _out_of_range(UBYTE_TYPE, value)
+        raise _out_of_range(types.UBYTE_TYPE, value)
     out += bytes((0x50, value))
 
 
 def _write_ushort(out: bytearray, value: int) -> None:
     if not 0 <= value <= 0xFFFF:
-        raise _out_of_range(USHORT_TYPE, value)
+        raise _out_of_range(types.USHORT_TYPE, value)
     out += _pack_ushort(0x60, value)
 
 
@@ -167,7 +144,7 @@ def _write_uint(out: bytearray, value: int) -> None:
     elif 0 <= value <= 0xFFFF_FFFF:
         out += _pack_uint(0x70, value)
     else:
-        raise _out_of_range(UINT_TYPE, value)
+        raise _out_of_range(types.UINT_TYPE, value)
 
 
 def _write_ulong(out: bytearray, value: int) -> None:
@@ -176,18 +153,18 @@ def _write_ulong(out: bytearray, value: int) -> None:
     elif 0 <= value <= 0xFFFF_FFFF_FFFF_FFFF:
         out += _pack_ulong(0x80, value)
     else:
-        raise _out_of_range(ULONG_TYPE, value)
+        raise _out_of_range(types.ULONG_TYPE, value)
 
 
 def _write_byte(out: bytearray, value: int) -> None:
     if not -0x80 <= value <= 0x7F:
-        raise _out_of_range(BYTE_TYPE, value)
+        raise _out_of_range(types.BYTE_TYPE, value)
     out += bytes((0x51, value & 0xFF))
 
 
 def _write_short(out: bytearray, value: int) -> None:
     if not -0x8000 <= value <= 0x7FFF:
-        raise _out_of_range(SHORT_TYPE, value)
+        raise _out_of_range(types.SHORT_TYPE, value)
     out += _pack_short(0x61, value)
 
 
@@ -197,7 +174,7 @@ def _write_int(out: bytearray, value: int) -> None:
     elif -0x8000_0000 <= value <= 0x7FFF_FFFF:
         out += _pack_int(0x71, value)
     else:
-        raise _out_of_range(INT_TYPE, value)
+        raise _out_of_range(types.INT_TYPE, value)
 
 
 def _write_long(out: bytearray, value: int) -> None:
@@ -206,12 +183,12 @@ def _write_long(out: bytearray, value: int) -> None:
     elif -0x8000_0000_0000_0000 <= value <= 0x7FFF_FFFF_FFFF_FFFF:
         out += _pack_long(0x81, value)
     else:
-        raise _out_of_range(LONG_TYPE, value)
+        raise _out_of_range(types.LONG_TYPE, value)
 
 
 def _write_timestamp(out: bytearray, value: int) -> None:
     if not -0x8000_0000_0000_0000 <= value <= 0x7FFF_FFFF_FFFF_FFFF:
-        raise _out_of_range(TIMESTAMP_TYPE, value)
+        raise _out_of_range(types.TIMESTAMP_TYPE, value)
     out += _pack_long(0x83, value)
 
 
@@ -219,7 +196,7 @@ def _write_float(out: bytearray, value: float) -> None:
     try:
         out += _pack_float(0x72, value)
     except OverflowError:
-        raise _out_of_range(FLOAT_TYPE, value) from None
+        raise _out_of_range(types.FLOAT_TYPE, value) from None
 
 
 def _write_double(out: bytearray, value: float) -> None:
@@ -364,7 +341,7 @@ def _write_array_contents(out: bytearray, array: Array, depth: int) -> None:
         _write_descriptor(out, descriptor, depth)
     constructor = array.constructor
     items = array.items
-    if array.is_repeated or constructor == NULL_TYPE:
+    if array.is_repeated or constructor == types.NULL_TYPE:
         _write_zero_width_elements(out, array, depth)
     elif constructor in _INTEGERS:
         _write_integer_elements(out, constructor, items)
@@ -380,17 +357,17 @@ def _write_zero_width_elements(out: bytearray, array: Array, depth: int) -> None
     """Nothing but a constructor. This is where list0 is written: 65,536 lists would else take 131,072 bytes."""
     if array.count > MAX_ZERO_WIDTH_ARRAY_COUNT:
         raise EncodeError(f"an array of {array.count} elements without width is beyond {MAX_ZERO_WIDTH_ARRAY_COUNT}")
-    if array.constructor == NULL_TYPE:
-        _check_elements(NULL_TYPE, array.items, type(None))
+    if array.constructor == types.NULL_TYPE:
+        _check_elements(types.NULL_TYPE, array.items, type(None))
         out += b"\x40"
-    elif array.constructor == BOOLEAN_TYPE:
+    elif array.constructor == types.BOOLEAN_TYPE:
         out += b"\x41" if array.items[0] else b"\x42"
-    elif array.constructor == LIST_TYPE:
+    elif array.constructor == types.LIST_TYPE:
         if depth >= MAX_NESTING_DEPTH:
             raise _too_deep()
         out += b"\x45"
     else:
-        out += b"\x43" if array.constructor == UINT_TYPE else b"\x44"
+        out += b"\x43" if array.constructor == types.UINT_TYPE else b"\x44"
 
 
 def _write_integer_elements(out: bytearray, constructor: str, items: list[object]) -> None:
@@ -441,13 +418,13 @@ def _write_compound_elements(out: bytearray, constructor: str, items: list[objec
     bodies: list[bytearray] = []
     for item in items:
         body = bytearray()
-        if constructor == LIST_TYPE and isinstance(item, (list, tuple)):
+        if constructor == types.LIST_TYPE and isinstance(item, (list, tuple)):
             _write_elements(body, item, depth)
             counts.append(len(item))
-        elif constructor == MAP_TYPE and isinstance(item, dict):
+        elif constructor == types.MAP_TYPE and isinstance(item, dict):
             _write_pairs(body, item, depth)
             counts.append(len(item) * 2)
-        elif constructor == ARRAY_TYPE and isinstance(item, Array):
+        elif constructor == types.ARRAY_TYPE and isinstance(item, Array):
             _write_array_contents(body, item, depth)
             counts.append(item.count)
         else:
@@ -557,29 +534,29 @@ _ADVICE: Final = {
 
 # Least and greatest value, the one-byte constructor if there is one, and the full one, with struct's letters.
 _INTEGERS: Final[dict[str, tuple[int, int, int, str, int, str]]] = {
-    UBYTE_TYPE: (0, 0xFF, 0, "", 0x50, "B"),
-    USHORT_TYPE: (0, 0xFFFF, 0, "", 0x60, "H"),
-    UINT_TYPE: (0, 0xFFFF_FFFF, 0x52, "B", 0x70, "I"),
-    ULONG_TYPE: (0, 0xFFFF_FFFF_FFFF_FFFF, 0x53, "B", 0x80, "Q"),
-    BYTE_TYPE: (-0x80, 0x7F, 0, "", 0x51, "b"),
-    SHORT_TYPE: (-0x8000, 0x7FFF, 0, "", 0x61, "h"),
-    INT_TYPE: (-0x8000_0000, 0x7FFF_FFFF, 0x54, "b", 0x71, "i"),
-    LONG_TYPE: (-0x8000_0000_0000_0000, 0x7FFF_FFFF_FFFF_FFFF, 0x55, "b", 0x81, "q"),
-    TIMESTAMP_TYPE: (-0x8000_0000_0000_0000, 0x7FFF_FFFF_FFFF_FFFF, 0, "", 0x83, "q"),
+    types.UBYTE_TYPE: (0, 0xFF, 0, "", 0x50, "B"),
+    types.USHORT_TYPE: (0, 0xFFFF, 0, "", 0x60, "H"),
+    types.UINT_TYPE: (0, 0xFFFF_FFFF, 0x52, "B", 0x70, "I"),
+    types.ULONG_TYPE: (0, 0xFFFF_FFFF_FFFF_FFFF, 0x53, "B", 0x80, "Q"),
+    types.BYTE_TYPE: (-0x80, 0x7F, 0, "", 0x51, "b"),
+    types.SHORT_TYPE: (-0x8000, 0x7FFF, 0, "", 0x61, "h"),
+    types.INT_TYPE: (-0x8000_0000, 0x7FFF_FFFF, 0x54, "b", 0x71, "i"),
+    types.LONG_TYPE: (-0x8000_0000_0000_0000, 0x7FFF_FFFF_FFFF_FFFF, 0x55, "b", 0x81, "q"),
+    types.TIMESTAMP_TYPE: (-0x8000_0000_0000_0000, 0x7FFF_FFFF_FFFF_FFFF, 0, "", 0x83, "q"),
 }
 _FIXED: Final[dict[str, tuple[int, type, _ScalarWriter]]] = {
-    BOOLEAN_TYPE: (0x56, bool, _write_boolean_in_full),
-    FLOAT_TYPE: (0x72, float, _write_float),
-    DOUBLE_TYPE: (0x82, float, _write_double),
-    DECIMAL32_TYPE: (0x74, Decimal32, _write_decimal32),
-    DECIMAL64_TYPE: (0x84, Decimal64, _write_decimal64),
-    DECIMAL128_TYPE: (0x94, Decimal128, _write_decimal128),
-    CHAR_TYPE: (0x73, str, _write_char),
-    UUID_TYPE: (0x98, uuid.UUID, _write_uuid),
+    types.BOOLEAN_TYPE: (0x56, bool, _write_boolean_in_full),
+    types.FLOAT_TYPE: (0x72, float, _write_float),
+    types.DOUBLE_TYPE: (0x82, float, _write_double),
+    types.DECIMAL32_TYPE: (0x74, Decimal32, _write_decimal32),
+    types.DECIMAL64_TYPE: (0x84, Decimal64, _write_decimal64),
+    types.DECIMAL128_TYPE: (0x94, Decimal128, _write_decimal128),
+    types.CHAR_TYPE: (0x73, str, _write_char),
+    types.UUID_TYPE: (0x98, uuid.UUID, _write_uuid),
 }
 _OCTETS: Final[dict[str, tuple[int, type | tuple[type, ...], Callable[[Any], bytes]]]] = {
-    BINARY_TYPE: (0xA0, (bytes, bytearray, memoryview), _octets),
-    STRING_TYPE: (0xA1, str, _utf8),
-    SYMBOL_TYPE: (0xA3, str, _ascii),
+    types.BINARY_TYPE: (0xA0, (bytes, bytearray, memoryview), _octets),
+    types.STRING_TYPE: (0xA1, str, _utf8),
+    types.SYMBOL_TYPE: (0xA3, str, _ascii),
 }
-_COMPOUND_CODE: Final = {LIST_TYPE: 0xC0, MAP_TYPE: 0xC1, ARRAY_TYPE: 0xE0}
+_COMPOUND_CODE: Final = {types.LIST_TYPE: 0xC0, types.MAP_TYPE: 0xC1, types.ARRAY_TYPE: 0xE0}

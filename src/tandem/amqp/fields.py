@@ -6,117 +6,101 @@ and the field, because the reader of a log has nothing else to go by.
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from tandem.amqp.decode import decode
 from tandem.amqp.types import Array, Char, Described, Symbol, UByte, UInt, ULong, UShort
 from tandem.errors import DecodeError
 
 __all__ = ["Fields", "decode_composite", "show", "symbols"]
 
+Value = TypeVar("Value")
+
 
 class Fields:
     """The decoded list of one composite."""
 
-    __slots__ = ("name", "values")
+    __slots__ = ("name", "names", "values")
 
-    def __init__(self, name: str, values: list[object], maximum: int) -> None:
-        if len(values) > maximum:
-            raise DecodeError(f"{name} has {len(values)} fields, it has at most {maximum}")
+    def __init__(self, name: str, names: tuple[str, ...], values: list[object]) -> None:
+        if len(values) > len(names):
+            raise DecodeError(f"{name} has {len(values)} fields, it has at most {len(names)}")
         self.name = name
+        self.names = names
         self.values = values
 
     def any(self, index: int) -> object:
         """The field as it was decoded, None where it is absent."""
         return self.values[index] if index < len(self.values) else None
 
-    def wrong(self, field: str, wanted: str, value: object) -> DecodeError:
-        return DecodeError(f"{self.name}.{field} must be {wanted}, got {value!r:.80}")
+    def wrong(self, index: int, wanted: str) -> DecodeError:
+        return DecodeError(f"{self.name}.{self.names[index]} must be {wanted}, got {self.any(index)!r:.80}")
 
-    def missing(self, field: str) -> DecodeError:
-        return DecodeError(f"{self.name}.{field} is mandatory and was not set")
+    def required(self, index: int, value: Value | None) -> Value:
+        """Return the value of a mandatory field. A value that is not set is a DecodeError."""
+        if value is None:
+            raise DecodeError(f"{self.name}.{self.names[index]} is mandatory and was not set")
+        return value
 
-    def boolean(self, index: int, field: str, default: bool) -> bool:
+    def boolean(self, index: int, default: bool) -> bool:
         value = self.any(index)
         if value is None:
             return default
         if isinstance(value, bool):
             return value
-        raise self.wrong(field, "a boolean", value)
+        raise self.wrong(index, "a boolean")
 
-    def ubyte(self, index: int, field: str) -> int | None:
+    def ubyte(self, index: int) -> int | None:
         value = self.any(index)
         if value is None or isinstance(value, UByte):
             return value
-        raise self.wrong(field, "a ubyte", value)
+        raise self.wrong(index, "a ubyte")
 
-    def ushort(self, index: int, field: str) -> int | None:
+    def ushort(self, index: int) -> int | None:
         value = self.any(index)
         if value is None or isinstance(value, UShort):
             return value
-        raise self.wrong(field, "a ushort", value)
+        raise self.wrong(index, "a ushort")
 
-    def uint(self, index: int, field: str) -> int | None:
+    def uint(self, index: int) -> int | None:
         value = self.any(index)
         if value is None or isinstance(value, UInt):
             return value
-        raise self.wrong(field, "a uint", value)
+        raise self.wrong(index, "a uint")
 
-    def required_uint(self, index: int, field: str) -> int:
-        value = self.uint(index, field)
-        if value is None:
-            raise self.missing(field)
-        return value
-
-    def ulong(self, index: int, field: str) -> int | None:
+    def ulong(self, index: int) -> int | None:
         value = self.any(index)
         if value is None or isinstance(value, ULong):
             return value
-        raise self.wrong(field, "a ulong", value)
+        raise self.wrong(index, "a ulong")
 
-    def string(self, index: int, field: str) -> str | None:
+    def string(self, index: int) -> str | None:
         value = self.any(index)
         if value is None:
             return None
         if isinstance(value, str) and not isinstance(value, (Symbol, Char)):
             return value
-        raise self.wrong(field, "a string", value)
+        raise self.wrong(index, "a string")
 
-    def required_string(self, index: int, field: str) -> str:
-        value = self.string(index, field)
-        if value is None:
-            raise self.missing(field)
-        return value
-
-    def symbol(self, index: int, field: str) -> Symbol | None:
+    def symbol(self, index: int) -> Symbol | None:
         value = self.any(index)
         if value is None or isinstance(value, Symbol):
             return value
-        raise self.wrong(field, "a symbol", value)
+        raise self.wrong(index, "a symbol")
 
-    def required_symbol(self, index: int, field: str) -> Symbol:
-        value = self.symbol(index, field)
-        if value is None:
-            raise self.missing(field)
-        return value
-
-    def binary(self, index: int, field: str) -> bytes | None:
+    def binary(self, index: int) -> bytes | None:
         value = self.any(index)
         if value is None or isinstance(value, bytes):
             return value
-        raise self.wrong(field, "a binary", value)
+        raise self.wrong(index, "a binary")
 
-    def required_binary(self, index: int, field: str) -> bytes:
-        value = self.binary(index, field)
-        if value is None:
-            raise self.missing(field)
-        return value
-
-    def mapping(self, index: int, field: str) -> dict[object, object] | None:
+    def mapping(self, index: int) -> dict[object, object] | None:
         value = self.any(index)
         if value is None or isinstance(value, dict):
             return value
-        raise self.wrong(field, "a map", value)
+        raise self.wrong(index, "a map")
 
-    def symbols(self, index: int, field: str) -> list[Symbol] | None:
+    def symbols(self, index: int) -> list[Symbol] | None:
         """A field marked multiple="true": null, one symbol, or an array of symbols (part 1.4)."""
         value = self.any(index)
         if value is None:
@@ -127,10 +111,10 @@ class Fields:
             found: list[Symbol] = []
             for item in value:
                 if not isinstance(item, Symbol):
-                    raise self.wrong(field, "symbols", value)
+                    raise self.wrong(index, "symbols")
                 found.append(item)
             return found
-        raise self.wrong(field, "symbols", value)
+        raise self.wrong(index, "symbols")
 
 
 def symbols(names: list[Symbol] | None) -> Array | None:
@@ -155,5 +139,6 @@ def decode_composite(data: bytes, offset: int, end: int) -> tuple[object, list[o
 
 def show(name: str, names: tuple[str, ...], values: list[object]) -> str:
     """One line for logs and traces: only what is set."""
-    shown = [f"{field}={value!r}" for field, value in zip(names, values, strict=True) if value is not None]
+    fields = [field.replace("-", "_") for field in names]
+    shown = [f"{field}={value!r}" for field, value in zip(fields, values, strict=True) if value is not None]
     return f"{name}({', '.join(shown)})"

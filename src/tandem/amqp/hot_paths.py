@@ -2,7 +2,7 @@
 
 They say nothing that `performatives.py` does not say: a decoder here handles the encodings that real peers write and
 hands everything else, malformed input included, to the general codec. An encoder here writes fixed-width integers, so
-that one `struct` call makes a whole frame head. `tests/unit/test_hot_paths.py` proves both equal to the general form.
+that one `struct` call makes a whole frame head. `tests/amqp/test_hot_paths.py` proves both equal to the general form.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _general_transfer(data: bytes, offset: int, end: int) -> tuple[Transfer, int
     return performative, stop
 
 
-# Longer than 70 lines: a call per field would cost more than the field.
+# Longer than 60 lines: a call per field would cost more than the field.
 def decode_transfer(data: bytes, offset: int, end: int) -> tuple[Transfer, int]:
     """The transfer whose `00 53 14` stands at `offset`, and where its payload starts."""
     try:

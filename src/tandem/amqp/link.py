@@ -14,7 +14,7 @@ from tandem.amqp.credit import ReceiverCredit, SenderCredit
 from tandem.amqp.deliveries import IncomingDelivery, OutgoingDelivery
 from tandem.amqp.delivery_states import ACCEPTED, RELEASED, AmqpError, DeliveryState, Rejected
 from tandem.amqp.events import CreditDrained, CreditReceived, DeliveryAborted, DeliveryRefused, Event
-from tandem.amqp.pending import PendingFlow
+from tandem.amqp.outbox import PendingFlow
 from tandem.amqp.performatives import (
     MAX_UINT,
     RECEIVER,
@@ -278,7 +278,7 @@ class SenderLink(Link):
         if not is_settled:
             session.outgoing_unsettled[delivery_id] = delivery
             self.unsettled.add(delivery_id)
-        session.send_transfers(delivery, prefix, payload, message_format, state)
+        session.outbox.send(delivery, prefix, payload, message_format, state)
         return delivery
 
     def settle(self, delivery: OutgoingDelivery, state: DeliveryState | None) -> None:
@@ -304,7 +304,7 @@ class SenderLink(Link):
         """Write a flow with our count, credit and what is available."""
         self.require_attached("write a flow")
         state = self.flow_state
-        self.session.send_flow(self, state.delivery_count, state.credit, self.available, state.is_draining)
+        self.session.outbox.send_flow(self, state.delivery_count, state.credit, self.available, state.is_draining)
 
     def on_flow(self, flow: Flow, events: list[Event]) -> None:
         """Take the receiver's credit. It counts even before its attach is answered: SDKs write both at once."""
@@ -314,7 +314,7 @@ class SenderLink(Link):
         events.append(CreditReceived(self))
 
     def forget_deliveries(self) -> None:
-        self.session.drop_pending(self)
+        self.session.outbox.drop(self)
         # Nobody should be tempted to send.
         self.flow_state.credit = 0
         for delivery_id in self.unsettled:

@@ -45,16 +45,9 @@ __all__ = [
     "Message",
     "MessageId",
     "Properties",
-    "application_properties_section",
     "encode_message",
-    "has_message_id",
-    "splice",
+    "id_text",
     "text_of",
-    "with_application_properties",
-    "with_lifetime",
-    "with_message_id",
-    "with_service_decimals",
-    "without_body",
 ]
 
 # A plain int is written as ulong, the only number that a message-id may be (parts 3.2.11 to 3.2.14).
@@ -121,11 +114,11 @@ class Header:
         fields = _fields(payload, offset, end, "header", _HEADER_FIELDS)
         values = fields.values
         return Header(
-            None if values[0] is None else fields.boolean(0, "durable", False),
-            None if values[1] is None else fields.ubyte(1, "priority"),
-            None if values[2] is None else fields.uint(2, "ttl"),
-            None if values[3] is None else fields.boolean(3, "first-acquirer", False),
-            0 if values[4] is None else fields.required_uint(4, "delivery-count"),
+            None if values[0] is None else fields.boolean(0, False),
+            None if values[1] is None else fields.ubyte(1),
+            None if values[2] is None else fields.uint(2),
+            None if values[3] is None else fields.boolean(3, False),
+            0 if values[4] is None else fields.uint(4) or 0,
         )
 
     def encode(self) -> bytes:
@@ -205,19 +198,19 @@ class Properties:
         values = fields.values
         # Most fields are null in most messages: those cost no call.
         return Properties(
-            None if values[0] is None else _message_id(fields, 0, "message-id"),
-            None if values[1] is None else fields.binary(1, "user-id"),
-            None if values[2] is None else fields.string(2, "to"),
-            None if values[3] is None else fields.string(3, "subject"),
-            None if values[4] is None else fields.string(4, "reply-to"),
-            None if values[5] is None else _message_id(fields, 5, "correlation-id"),
-            None if values[6] is None else _symbol_or_string(fields, 6, "content-type"),
-            None if values[7] is None else _symbol_or_string(fields, 7, "content-encoding"),
-            None if values[8] is None else _timestamp(fields, 8, "absolute-expiry-time"),
-            None if values[9] is None else _timestamp(fields, 9, "creation-time"),
-            None if values[10] is None else fields.string(10, "group-id"),
-            None if values[11] is None else fields.uint(11, "group-sequence"),
-            None if values[12] is None else fields.string(12, "reply-to-group-id"),
+            None if values[0] is None else _message_id(fields, 0),
+            None if values[1] is None else fields.binary(1),
+            None if values[2] is None else fields.string(2),
+            None if values[3] is None else fields.string(3),
+            None if values[4] is None else fields.string(4),
+            None if values[5] is None else _message_id(fields, 5),
+            None if values[6] is None else _symbol_or_string(fields, 6),
+            None if values[7] is None else _symbol_or_string(fields, 7),
+            None if values[8] is None else _timestamp(fields, 8),
+            None if values[9] is None else _timestamp(fields, 9),
+            None if values[10] is None else fields.string(10),
+            None if values[11] is None else fields.uint(11),
+            None if values[12] is None else fields.string(12),
         )
 
     def encode(self) -> bytes:
@@ -419,114 +412,6 @@ def encode_message(
     return b"".join(parts)
 
 
-def splice(
-    message: Message | bytes,
-    header: Header | bytes | None = None,
-    delivery_annotations: Mapping[str, object] | None = None,
-    message_annotations: Mapping[str, object] | None = None,
-) -> bytes:
-    """The same message with a new header, and with annotations added to the sender's own, in canonical order.
-
-    A new annotation takes the place of the sender's with the same key. `header` None keeps the sender's, b"" means
-    none at all. Nothing of the message is decoded. `stored.py` does the same work for messages that are delivered
-    again and again.
-    """
-    sections = message.sections if isinstance(message, Message) else locate(message)
-    if header is None:
-        header = sections.raw(HEADER)
-    elif isinstance(header, Header):
-        header = header.encode()
-    return b"".join(
-        (
-            header,
-            _merged_annotations(sections, DELIVERY_ANNOTATIONS, delivery_annotations),
-            _merged_annotations(sections, MESSAGE_ANNOTATIONS, message_annotations),
-            sections.bare(),
-        )
-    )
-
-
-def application_properties_section(message: Message | bytes, changes: Mapping[str, object]) -> bytes:
-    """The application-properties section with some properties set anew; the others keep their bytes, and so types."""
-    sections = message.sections if isinstance(message, Message) else locate(message)
-    fresh = Entries.with_string_keys(changes).with_service_decimals()
-    kept = sections.entries(APPLICATION_PROPERTIES, {key.encode() for key in changes})
-    return kept.followed_by(fresh).to_section(APPLICATION_PROPERTIES)
-
-
-def with_application_properties(message: Message | bytes, changes: Mapping[str, object]) -> bytes:
-    """The same message with some application properties set anew, and every other section as it was."""
-    sections = message.sections if isinstance(message, Message) else locate(message)
-    section = application_properties_section(message, changes)
-    at = 3 * (APPLICATION_PROPERTIES - HEADER)
-    start = sections.spans[at]
-    end = sections.spans[at + 2]
-    if start < 0:
-        start = end = sections.body_start()
-    return b"".join((sections.payload[:start], section, sections.payload[end:]))
-
-
-def has_message_id(message: Message) -> bool:
-    """Whether the properties have one, without decoding them: it is their first field."""
-    start, end = message.sections.value_span(PROPERTIES)
-    if start < 0:
-        return False
-    payload = message.sections.payload
-    # Past the constructor, the size and the count of a list, of one byte or of four each.
-    first = start + (3 if payload[start] == 0xC0 else 9)
-    return first < end and payload[first] != 0x40
-
-
-def with_message_id(bare: bytes, message_id: str) -> bytes:
-    """The same bare message with another message-id; everything behind the properties keeps its bytes."""
-    message = Message(bare)
-    properties = message.properties or Properties()
-    properties.message_id = message_id
-    return _with_properties(message, properties)
-
-
-def with_lifetime(bare: bytes, creation_time_ms: int, absolute_expiry_time_ms: int) -> bytes:
-    """The same bare message with other times among its properties. Properties that are not valid AMQP stay."""
-    try:
-        message = Message(bare)
-        properties = message.properties or Properties()
-    except DecodeError:
-        return bare
-    properties.creation_time = creation_time_ms
-    properties.absolute_expiry_time = absolute_expiry_time_ms
-    return _with_properties(message, properties)
-
-
-def _with_properties(bare: Message, properties: Properties) -> bytes:
-    """The bare message with other properties, which are its first section."""
-    _, end = bare.sections.value_span(PROPERTIES)
-    return properties.encode() + bare.payload[max(0, end) :]
-
-
-def with_service_decimals(bare: bytes) -> bytes:
-    """The same bare message with each decimal128 among its application properties in the layout that SDKs read.
-
-    Application properties that are not valid AMQP stay as they are.
-    """
-    try:
-        sections = locate(bare)
-        entries = sections.entries(APPLICATION_PROPERTIES)
-        changed = entries.with_service_decimals()
-    except DecodeError:
-        return bare
-    if changed is entries:
-        return bare
-    # Both layouts take the same 16 bytes.
-    _, end = sections.value_span(APPLICATION_PROPERTIES)
-    return bare[: end - len(entries.encoded)] + changed.encoded + bare[end:]
-
-
-def without_body(payload: bytes) -> bytes:
-    """The same message in canonical order without its body."""
-    spans = locate(payload).body_spans
-    return payload[: spans[0]] + payload[spans[-1] :] if spans else payload
-
-
 def text_of(value: object) -> str | None:
     """Return a string, also one whose UTF-8 came as a binary; None for anything else.
 
@@ -542,12 +427,17 @@ def text_of(value: object) -> str | None:
     return None
 
 
-def _merged_annotations(sections: Sections, code: int, fresh: Mapping[str, object] | None) -> bytes:
-    if not fresh:
-        return sections.raw(code)
-    # Encoded first: afterwards every key is known to be text that can be encoded.
-    entries = Entries.with_symbol_keys(fresh)
-    return entries.followed_by(sections.entries(code, {key.encode() for key in fresh})).to_section(code)
+def id_text(message_id: MessageId) -> str:
+    """Return a message id or correlation id as text: ids are texts to the service, whatever type the sender wrote.
+
+    A binary that holds text is that text: the official Python SDK sends a received message on with its ids as binary.
+    """
+    text = text_of(message_id)
+    if text is not None:
+        return text
+    if isinstance(message_id, bytes):
+        return message_id.hex()
+    return str(message_id) if isinstance(message_id, uuid.UUID) else str(int(message_id))
 
 
 def _section(code: int, value: object) -> bytes:
@@ -580,7 +470,7 @@ def _fields(payload: bytes, offset: int, end: int, name: str, names: tuple[str, 
         decoded, _ = decode(payload, offset, end)
         assert isinstance(decoded, list)
         values = decoded
-    fields = Fields(name, values, len(names))
+    fields = Fields(name, names, values)
     for _ in range(len(names) - len(values)):
         values.append(None)
     return fields
@@ -617,26 +507,26 @@ def _short_list(payload: bytes, offset: int, end: int) -> list[object] | None:
     return values if at == end else None
 
 
-def _message_id(fields: Fields, index: int, field: str) -> MessageId:
+def _message_id(fields: Fields, index: int) -> MessageId:
     value = fields.values[index]
     if isinstance(value, (str, bytes, ULong, uuid.UUID)) and not isinstance(value, Symbol):
         return value
-    raise fields.wrong(field, "a string, ulong, uuid or binary", value)
+    raise fields.wrong(index, "a string, ulong, uuid or binary")
 
 
-def _symbol_or_string(fields: Fields, index: int, field: str) -> str:
+def _symbol_or_string(fields: Fields, index: int) -> str:
     """The specification says symbol; some SDKs write a string."""
     value = fields.values[index]
     if isinstance(value, str):
         return value
-    raise fields.wrong(field, "a symbol", value)
+    raise fields.wrong(index, "a symbol")
 
 
-def _timestamp(fields: Fields, index: int, field: str) -> int:
+def _timestamp(fields: Fields, index: int) -> int:
     value = fields.values[index]
     if isinstance(value, Timestamp):
         return value
-    raise fields.wrong(field, "a timestamp", value)
+    raise fields.wrong(index, "a timestamp")
 
 
 def _message_id_value(message_id: MessageId | None) -> object:

@@ -79,10 +79,10 @@ class SaslServer:
         if code != INIT:
             raise NotAllowed("a server takes no SASL frame but sasl-init: all its mechanisms have one step")
         self._step(SaslInput.RECEIVE_INIT)
-        fields = Fields("sasl-init", values, 3)
-        mechanism = fields.required_symbol(0, "mechanism")
+        fields = Fields("sasl-init", ("mechanism", "initial-response", "hostname"), values)
+        mechanism = fields.required(0, fields.symbol(0))
         response = _secret(fields.any(1))
-        hostname = self.hostname = fields.string(2, "hostname")
+        hostname = self.hostname = fields.string(2)
         if mechanism not in self.mechanisms or len(response) > limits.MAX_SASL_RESPONSE_BYTES:
             return None
         if mechanism == PLAIN:
@@ -147,13 +147,13 @@ class SaslClient:
         """What to send, and what to tell the application."""
         code, values = _sasl_fields(data, offset, end)
         if code == MECHANISMS:
-            return self._on_mechanisms(Fields("sasl-mechanisms", values, 1))
+            return self._on_mechanisms(Fields("sasl-mechanisms", ("sasl-server-mechanisms",), values))
         if code == OUTCOME:
-            return b"", self._on_outcome(Fields("sasl-outcome", values, 2))
+            return b"", self._on_outcome(Fields("sasl-outcome", ("code", "additional-data"), values))
         raise NotAllowed("a client with mechanisms of one step takes no SASL frame but sasl-mechanisms and -outcome")
 
     def _on_mechanisms(self, fields: Fields) -> tuple[bytes, Event | None]:
-        offered = fields.symbols(0, "sasl-server-mechanisms") or []
+        offered = fields.symbols(0) or []
         user, password = self.settings.user, self.settings.password
         wanted = ANONYMOUS if user is None else PLAIN
         self._step(SaslInput.RECEIVE_MECHANISMS)
@@ -165,11 +165,9 @@ class SaslClient:
         return _sasl_frame(INIT, [Symbol(wanted), response, self.settings.hostname]), None
 
     def _on_outcome(self, fields: Fields) -> Event:
-        code = fields.ubyte(0, "code")
-        if code is None:
-            raise fields.missing("code")
+        code = fields.required(0, fields.ubyte(0))
         if code == OUTCOME_OK:
             self._step(SaslInput.SUCCEED)
-            return AuthenticationSucceeded(fields.binary(1, "additional-data"))
+            return AuthenticationSucceeded(fields.binary(1))
         self._step(SaslInput.FAIL)
         return AuthenticationFailed(code, self.offered)

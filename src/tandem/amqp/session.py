@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from tandem import limits
@@ -18,9 +17,9 @@ from tandem.amqp.events import (
     SessionFailed,
     SettlementReceived,
 )
-from tandem.amqp.hot_paths import TRANSFER_HEAD_BYTES, flow_frame, frame, transfer_frame_head
+from tandem.amqp.hot_paths import flow_frame, frame
 from tandem.amqp.link import Link, ReceiverLink, SenderLink
-from tandem.amqp.pending import Pending, PendingFlow, PendingTransfer
+from tandem.amqp.outbox import Outbox
 from tandem.amqp.performatives import (
     RECEIVER,
     SENDER,
@@ -55,7 +54,7 @@ from tandem.errors import (
 if TYPE_CHECKING:
     from tandem.amqp.connection import Connection
 
-__all__ = ["Session"]
+__all__ = ["Session", "Unfinished"]
 
 MAPPED: Final = SessionState.MAPPED
 DETACH_SENT: Final = LinkState.DETACH_SENT
@@ -63,8 +62,26 @@ DETACH_SENT: Final = LinkState.DETACH_SENT
 # Bytes of a disposition's frame beside its state, in the widest encoding of all its fields.
 DISPOSITION_HEAD_BYTES: Final = 48
 
+# Deliveries that a disposition settles in one step at least, however little work is left.
+_MIN_SETTLED: Final = 64
+
+# Deliveries that are looked at for one unit of work, as a power of two.
+_LOOKS_PER_WORK_SHIFT: Final = 7
+
 # The id of our first transfer, as the service counts.
 FIRST_OUTGOING_ID: Final = 1
+
+
+class Unfinished:
+    """A disposition that names many deliveries, of which those from `start` on are left for the next step."""
+
+    __slots__ = ("disposition", "named", "session", "start")
+
+    def __init__(self, session: Session, disposition: Disposition, named: list[int] | range, start: int) -> None:
+        self.session = session
+        self.disposition = disposition
+        self.named = named
+        self.start = start
 
 
 class Session:
@@ -82,9 +99,9 @@ class Session:
         "links_by_remote_handle",
         "max_unsettled",
         "next_delivery_id",
+        "outbox",
         "outgoing_unsettled",
         "outgoing_window",
-        "pending",
         "receiver_dispositions",
         "remote_channel",
         "sender_dispositions",
@@ -109,7 +126,7 @@ class Session:
         self.incoming_unsettled: dict[int, IncomingDelivery] = {}
         self.shared_ids = SharedIds()
         self.outgoing_unsettled: dict[int, OutgoingDelivery] = {}
-        self.pending: deque[Pending] = deque()
+        self.outbox = Outbox(self, self.outgoing_window)
         self.sender_dispositions = DispositionBatch(channel, SENDER)
         self.receiver_dispositions = DispositionBatch(channel, RECEIVER)
         self.is_dirty = False
@@ -423,8 +440,8 @@ class Session:
 
     def _on_flow(self, flow: Flow, events: list[Event]) -> None:
         self.outgoing_window.on_flow(flow.next_incoming_id, flow.incoming_window)
-        if self.pending:
-            self.send_pending()
+        if self.outbox.pending:
+            self.outbox.send_pending()
         if flow.handle is None:
             if flow.echo:
                 self.write_flow(None, None, None, None, False)
@@ -440,15 +457,47 @@ class Session:
         if is_ahead(first, last):
             raise InvalidField(f"disposition.last {last} comes before disposition.first {first}", Scope.SESSION)
         if disposition.role is RECEIVER:
-            self._on_receiver_disposition(first, last, disposition, events)
+            unsettled_count = len(self.outgoing_unsettled)
+            named = _named(first, last, self.outgoing_unsettled)
         else:
-            self._on_sender_disposition(first, last, disposition, events)
+            unsettled_count = len(self.incoming_unsettled)
+            named = _named(first, last, self.incoming_unsettled)
+        if not isinstance(named, range):
+            # All of them were looked at.
+            self.connection.work_left -= unsettled_count >> _LOOKS_PER_WORK_SHIFT
+        self.go_on_settling(disposition, named, 0, events)
 
-    def _on_receiver_disposition(self, first: int, last: int, disposition: Disposition, events: list[Event]) -> None:
+    def go_on_settling(
+        self, disposition: Disposition, named: list[int] | range, start: int, events: list[Event]
+    ) -> None:
+        """Settle as many of the deliveries that a disposition names as there is work left for.
+
+        The connection calls this again for the others, before it handles another frame.
+        """
+        connection = self.connection
+        connection.unfinished = None
+        if self.state is not MAPPED:
+            return
+        end = start + max(_MIN_SETTLED, connection.work_left)
+        if end < len(named):
+            connection.unfinished = Unfinished(self, disposition, named, end)
+        if start or end < len(named):
+            named = named[start:end]
+        connection.work_left -= len(named)
+        if disposition.role is RECEIVER:
+            self._on_receiver_disposition(named, disposition, events)
+            return
+        self._on_sender_disposition(named, disposition, events)
+        if connection.unfinished is None and self.shared_ids.undecided_count:
+            last = disposition.first if disposition.last is None else disposition.last
+            shared = self.shared_ids.named(disposition.first, last, disposition.settled is True)
+            self._settle_incoming(shared, disposition, events)
+
+    def _on_receiver_disposition(self, named: list[int] | range, disposition: Disposition, events: list[Event]) -> None:
         """The receiver's word on what we sent: one event per run of deliveries of the same link."""
         unsettled = self.outgoing_unsettled
         event: DispositionReceived | None = None
-        for delivery_id in _named(first, last, unsettled):
+        for delivery_id in named:
             delivery = unsettled.pop(delivery_id, None) if disposition.settled else unsettled.get(delivery_id)
             if delivery is None:
                 continue
@@ -463,19 +512,22 @@ class Session:
             else:
                 event.deliveries.append(delivery)
 
-    def _on_sender_disposition(self, first: int, last: int, disposition: Disposition, events: list[Event]) -> None:
+    def _on_sender_disposition(self, named: list[int] | range, disposition: Disposition, events: list[Event]) -> None:
         """The sender's word on what it sent us. The same as above on other types: a shared form would lose them, and
         with them the native code for what happens once per message."""
         unsettled = self.incoming_unsettled
-        named: list[IncomingDelivery] = []
-        for delivery_id in _named(first, last, unsettled):
+        deliveries: list[IncomingDelivery] = []
+        for delivery_id in named:
             delivery = unsettled.pop(delivery_id, None) if disposition.settled else unsettled.get(delivery_id)
             if delivery is not None:
-                named.append(delivery)
-        if self.shared_ids.undecided_count:
-            named += self.shared_ids.named(first, last, disposition.settled)
+                deliveries.append(delivery)
+        self._settle_incoming(deliveries, disposition, events)
+
+    def _settle_incoming(
+        self, deliveries: list[IncomingDelivery], disposition: Disposition, events: list[Event]
+    ) -> None:
         event: SettlementReceived | None = None
-        for delivery in named:
+        for delivery in deliveries:
             if disposition.state is not None:
                 delivery.state = disposition.state
             if disposition.settled:
@@ -494,116 +546,6 @@ class Session:
         delivery_id = self.next_delivery_id
         self.next_delivery_id = add(delivery_id, 1)
         return delivery_id
-
-    def send_transfers(
-        self,
-        delivery: OutgoingDelivery,
-        prefix: bytes,
-        payload: bytes,
-        message_format: int,
-        state: DeliveryState | None,
-    ) -> None:
-        """Write a delivery now, as far as the peer's window and frame size let us."""
-        window = self.outgoing_window
-        length = len(prefix) + len(payload)
-        head_length = TRANSFER_HEAD_BYTES + len(delivery.delivery_tag)
-        fits = head_length + length <= self.connection.peer_max_frame_size
-        if fits and state is None and window.remote_window > 0 and not self.pending:
-            window.on_transfer()
-            connection = self.connection
-            connection.output_bytes += length
-            output = connection.output
-            output.append(
-                transfer_frame_head(
-                    self.channel,
-                    delivery.link.handle,
-                    delivery.delivery_id,
-                    delivery.delivery_tag,
-                    message_format,
-                    delivery.is_settled,
-                    False,
-                    length,
-                )
-            )
-            output.append(prefix)
-            output.append(payload)
-            return
-        self.pending.append(PendingTransfer(delivery, prefix + payload, message_format, state))
-        self.connection.pending_bytes += length
-        delivery.link.waiting_flow = None
-        self.send_pending()
-
-    def send_pending(self) -> None:
-        """Write what waited for the window, in the order it was sent."""
-        pending = self.pending
-        while pending:
-            first = pending[0]
-            if isinstance(first, PendingTransfer):
-                if self.outgoing_window.remote_window <= 0:
-                    break
-                if self._send_part(first):
-                    pending.popleft()
-            else:
-                assert isinstance(first, PendingFlow)
-                self.write_flow(
-                    first.link.handle, first.delivery_count, first.link_credit, first.available, first.drain
-                )
-                first.link.waiting_flow = None
-                pending.popleft()
-
-    def _send_part(self, waiting: PendingTransfer) -> bool:
-        """One transfer frame; true when the delivery is complete."""
-        offset = waiting.offset
-        room = self.connection.peer_max_frame_size - len(self._head(waiting, True, 0))
-        chunk = waiting.payload[offset : offset + room]
-        waiting.offset = offset + len(chunk)
-        more = waiting.offset < len(waiting.payload)
-        self.outgoing_window.on_transfer()
-        connection = self.connection
-        connection.pending_bytes -= len(chunk)
-        connection.output_bytes += len(chunk)
-        connection.output.append(self._head(waiting, more, len(chunk)))
-        connection.output.append(chunk)
-        waiting.state = None
-        return not more
-
-    def _head(self, waiting: PendingTransfer, more: bool, payload_length: int) -> bytes:
-        delivery = waiting.delivery
-        link = delivery.link
-        if waiting.state is None:
-            return transfer_frame_head(
-                self.channel,
-                link.handle,
-                delivery.delivery_id,
-                delivery.delivery_tag,
-                waiting.message_format,
-                delivery.is_settled,
-                more,
-                payload_length,
-            )
-        transfer = Transfer(
-            link.handle,
-            delivery.delivery_id,
-            delivery.delivery_tag,
-            waiting.message_format,
-            delivery.is_settled,
-            more,
-            state=waiting.state,
-        )
-        body = transfer.encode()
-        return frame(self.channel, body, payload_length=payload_length)
-
-    def drop_pending(self, link: SenderLink) -> None:
-        """Forget what a detached link still had waiting."""
-        if not self.pending:
-            return
-        kept: deque[Pending] = deque()
-        for waiting in self.pending:
-            if waiting.link is not link:
-                kept.append(waiting)
-            elif isinstance(waiting, PendingTransfer):
-                self.connection.pending_bytes -= len(waiting.payload) - waiting.offset
-        self.pending = kept
 
     def fitting(self, state: DeliveryState) -> DeliveryState:
         """Return the state as the peer's frames can hold it: the description of a rejection is shortened.
@@ -643,17 +585,6 @@ class Session:
         self.flush_dispositions()
         if self.incoming_window.is_low and self.state is MAPPED:
             self.write_flow(None, None, None, None, False)
-
-    def send_flow(self, link: SenderLink, delivery_count: int, link_credit: int, available: int, drain: bool) -> None:
-        """A sender's flow, behind the deliveries of the session that wait for the window: it counts them."""
-        if not self.pending:
-            self.write_flow(link.handle, delivery_count, link_credit, available, drain)
-            return
-        waiting = link.waiting_flow
-        if waiting is None:
-            waiting = link.waiting_flow = PendingFlow(link)
-            self.pending.append(waiting)
-        waiting.update(delivery_count, link_credit, available, drain)
 
     def write_flow(
         self,

@@ -18,7 +18,8 @@ from typing import Final
 
 from tandem import wire_names
 from tandem.amqp.decode import decode
-from tandem.amqp.message import Header, Message, with_application_properties, with_lifetime
+from tandem.amqp.message import Header, Message
+from tandem.amqp.rewriting import with_application_properties, with_lifetime
 from tandem.amqp.sections import (
     DELIVERY_ANNOTATIONS,
     HEADER,
@@ -95,17 +96,35 @@ class Stored:
 
     `header_fields` are durable, priority, ttl and first-acquirer, encoded as in the sender's header; the fifth field,
     delivery-count, is the broker's. All of it is bytes and counts: a store can write it down and make it again.
+
+    The bare message is `front` and `tail`. The tail is empty unless copies of a message share it (`split`).
     """
 
-    __slots__ = ("bare", "delivery_annotations", "header_fields", "message_annotations")
+    __slots__ = ("delivery_annotations", "front", "header_fields", "message_annotations", "tail")
 
     def __init__(
-        self, header_fields: bytes, delivery_annotations: Entries, message_annotations: Entries, bare: bytes
+        self,
+        header_fields: bytes,
+        delivery_annotations: Entries,
+        message_annotations: Entries,
+        front: bytes,
+        tail: bytes = b"",
     ) -> None:
         self.header_fields = header_fields
         self.delivery_annotations = delivery_annotations
         self.message_annotations = message_annotations
-        self.bare = bare
+        self.front = front
+        self.tail = tail
+
+    @property
+    def bare(self) -> bytes:
+        """The bare message: properties, application properties, body and footer."""
+        return self.front + self.tail if self.tail else self.front
+
+    def split(self, front_bytes: int) -> Stored:
+        """Return the same with a tail of its own, so that copies with other fronts need no tail of theirs."""
+        bare = self.bare
+        return self._with_bare(bare[:front_bytes], bare[front_bytes:])
 
     def locked_prefix(
         self,
@@ -187,7 +206,14 @@ class Stored:
 
     def with_bare(self, bare: bytes) -> Stored:
         """The same with another bare message. Parts are shared between messages, so none is ever changed."""
-        return Stored(self.header_fields, self.delivery_annotations, self.message_annotations, bare)
+        return self._with_bare(bare, b"")
+
+    def with_front(self, front: bytes) -> Stored:
+        """The same with another front."""
+        return self._with_bare(front, self.tail)
+
+    def _with_bare(self, front: bytes, tail: bytes) -> Stored:
+        return Stored(self.header_fields, self.delivery_annotations, self.message_annotations, front, tail)
 
     def with_time_to_live(self, ttl_ms: int) -> Stored:
         """The same with another time to live in its header, as far as a header can say it."""
@@ -203,7 +229,8 @@ class Stored:
             min(ttl_ms, _MAX_UINT),
             first_acquirer if isinstance(first_acquirer, bool) else None,
         )
-        return Stored(_header_fields(header), self.delivery_annotations, self.message_annotations, self.bare)
+        fields = _header_fields(header)
+        return Stored(fields, self.delivery_annotations, self.message_annotations, self.front, self.tail)
 
     def with_lifetime(self, creation_time_ms: int, ttl_ms: int) -> Stored:
         """The same with the time to live that its entity grants, and with the two times that follow from it.
@@ -219,7 +246,7 @@ class Stored:
         kept = locate(section).entries(MESSAGE_ANNOTATIONS, {key.encode() for key in changes})
         fresh = Entries.with_symbol_keys({key: value for key, value in changes.items() if value is not None})
         annotations = kept.followed_by(fresh)
-        return Stored(self.header_fields, self.delivery_annotations, annotations, self.bare)
+        return Stored(self.header_fields, self.delivery_annotations, annotations, self.front, self.tail)
 
     def _header(self, delivery_count: int) -> bytes:
         fields = self.header_fields + _uint(delivery_count)

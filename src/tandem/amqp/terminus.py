@@ -21,23 +21,13 @@ _BY_SYMBOL: Final[dict[str, int]] = {
     "amqp:coordinator:list": COORDINATOR,
 }
 
-_TERMINUS_FIELDS: Final = (
-    "address",
-    "durable",
-    "expiry_policy",
-    "timeout",
-    "dynamic",
-    "dynamic_node_properties",
-)
+_TERMINUS_FIELDS: Final = ("address", "durable", "expiry-policy", "timeout", "dynamic", "dynamic-node-properties")
 _SOURCE_FIELDS: Final = (
     *_TERMINUS_FIELDS,
-    "distribution_mode",
-    "filter",
-    "default_outcome",
-    "outcomes",
-    "capabilities",
+    *("distribution-mode", "filter", "default-outcome", "outcomes", "capabilities"),
 )
 _TARGET_FIELDS: Final = (*_TERMINUS_FIELDS, "capabilities")
+_COORDINATOR_FIELDS: Final = ("capabilities",)
 
 
 class Terminus:
@@ -83,11 +73,11 @@ class Terminus:
 
     def read_terminus(self, fields: Fields) -> None:
         self.address = fields.any(0)
-        self.durable = fields.uint(1, "durable") or 0
-        self.expiry_policy = fields.symbol(2, "expiry-policy") or "session-end"
-        self.timeout_s = fields.uint(3, "timeout") or 0
-        self.dynamic = fields.boolean(4, "dynamic", False)
-        self.dynamic_node_properties = fields.mapping(5, "dynamic-node-properties")
+        self.durable = fields.uint(1) or 0
+        self.expiry_policy = fields.symbol(2) or "session-end"
+        self.timeout_s = fields.uint(3) or 0
+        self.dynamic = fields.boolean(4, False)
+        self.dynamic_node_properties = fields.mapping(5)
 
 
 class Source(Terminus):
@@ -176,14 +166,14 @@ def source_of(value: object) -> Source | None:
     code, values = _described(value, "source")
     if code != SOURCE:
         raise DecodeError(f"attach.source is of an unknown type: {value!r:.80}")
-    fields = Fields("source", values, 11)
+    fields = Fields("source", _SOURCE_FIELDS, values)
     source = Source()
     source.read_terminus(fields)
-    source.distribution_mode = fields.symbol(6, "distribution-mode")
-    source.filter = fields.mapping(7, "filter")
+    source.distribution_mode = fields.symbol(6)
+    source.filter = fields.mapping(7)
     source.default_outcome = delivery_state(fields.any(8), "source.default-outcome")
-    source.outcomes = fields.symbols(9, "outcomes")
-    source.capabilities = fields.symbols(10, "capabilities")
+    source.outcomes = fields.symbols(9)
+    source.capabilities = fields.symbols(10)
     return source
 
 
@@ -193,11 +183,11 @@ def target_of(value: object) -> Target | Coordinator | None:
         return None
     code, values = _described(value, "target")
     if code == COORDINATOR:
-        return Coordinator(Fields("coordinator", values, 1).symbols(0, "capabilities"))
+        return Coordinator(Fields("coordinator", _COORDINATOR_FIELDS, values).symbols(0))
     if code != TARGET:
         raise DecodeError(f"attach.target is of an unknown type: {value!r:.80}")
-    fields = Fields("target", values, 7)
+    fields = Fields("target", _TARGET_FIELDS, values)
     target = Target()
     target.read_terminus(fields)
-    target.capabilities = fields.symbols(6, "capabilities")
+    target.capabilities = fields.symbols(6)
     return target

@@ -58,8 +58,8 @@ def decode_transaction_request(payload: bytes) -> Declare | Discharge:
         raise DecodeError(f"a coordinator takes declare and discharge, got {value!r:.80}")
     code = type_code(value.descriptor, _BY_SYMBOL)
     if code == DECLARE:
-        return Declare(Fields("declare", value.value, 1).any(0))
+        return Declare(Fields("declare", ("global-id",), value.value).any(0))
     if code == DISCHARGE:
-        fields = Fields("discharge", value.value, 2)
-        return Discharge(fields.required_binary(0, "txn-id"), fields.boolean(1, "fail", False))
+        fields = Fields("discharge", ("txn-id", "fail"), value.value)
+        return Discharge(fields.required(0, fields.binary(0)), fields.boolean(1, False))
     raise DecodeError(f"a coordinator takes declare and discharge, got {value!r:.80}")

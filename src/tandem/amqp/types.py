@@ -248,66 +248,64 @@ class Symbol(str):
         return f"Symbol({str.__repr__(self)})"
 
 
-class Decimal32:
-    """IEEE 754-2008 decimal32: its four bytes, so that what was received is what is sent on."""
+class _Decimal:
+    """A decimal number of IEEE 754-2008: its bytes, so that what was received is what is sent on."""
 
     __slots__ = ("raw",)
 
     def __init__(self, raw: bytes) -> None:
-        _check_length("decimal32", raw, 4)
         self.raw = raw
 
     def to_decimal(self) -> decimal.Decimal:
         return decimal_from_bid(self.raw)
+
+    def __eq__(self, other: object) -> bool:
+        # The length is that of the type.
+        return isinstance(other, _Decimal) and self.raw == other.raw
+
+    def __hash__(self) -> int:
+        return hash(self.raw)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.to_decimal()})"
+
+
+class Decimal32(_Decimal):
+    """A decimal32, of four bytes."""
+
+    __slots__ = ()
+
+    def __init__(self, raw: bytes) -> None:
+        _check_length("decimal32", raw, 4)
+        super().__init__(raw)
 
     @staticmethod
     def from_decimal(value: decimal.Decimal) -> Decimal32:
         return Decimal32(decimal_to_bid(value, 4))
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Decimal32) and self.raw == other.raw
 
-    def __hash__(self) -> int:
-        return hash(self.raw)
+class Decimal64(_Decimal):
+    """A decimal64, of eight bytes."""
 
-    def __repr__(self) -> str:
-        return f"Decimal32({self.to_decimal()})"
-
-
-class Decimal64:
-    """IEEE 754-2008 decimal64: its eight bytes, so that what was received is what is sent on."""
-
-    __slots__ = ("raw",)
+    __slots__ = ()
 
     def __init__(self, raw: bytes) -> None:
         _check_length("decimal64", raw, 8)
-        self.raw = raw
-
-    def to_decimal(self) -> decimal.Decimal:
-        return decimal_from_bid(self.raw)
+        super().__init__(raw)
 
     @staticmethod
     def from_decimal(value: decimal.Decimal) -> Decimal64:
         return Decimal64(decimal_to_bid(value, 8))
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Decimal64) and self.raw == other.raw
 
-    def __hash__(self) -> int:
-        return hash(self.raw)
+class Decimal128(_Decimal):
+    """A decimal128, of sixteen bytes."""
 
-    def __repr__(self) -> str:
-        return f"Decimal64({self.to_decimal()})"
-
-
-class Decimal128:
-    """IEEE 754-2008 decimal128: its sixteen bytes, so that what was received is what is sent on."""
-
-    __slots__ = ("raw",)
+    __slots__ = ()
 
     def __init__(self, raw: bytes) -> None:
         _check_length("decimal128", raw, 16)
-        self.raw = raw
+        super().__init__(raw)
 
     def to_decimal(self) -> decimal.Decimal:
         return decimal_from_decimal128(self.raw)
@@ -315,15 +313,6 @@ class Decimal128:
     @staticmethod
     def from_decimal(value: decimal.Decimal) -> Decimal128:
         return Decimal128(decimal_to_bid(value, 16))
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Decimal128) and self.raw == other.raw
-
-    def __hash__(self) -> int:
-        return hash(self.raw)
-
-    def __repr__(self) -> str:
-        return f"Decimal128({self.to_decimal()})"
 
 
 class Described:  # noqa: PLW1641 - not hashable, and why not is said below

@@ -9,12 +9,9 @@ from typing import Final
 
 from tandem.auth.keys import NO_RIGHTS, KeyRing, Resource, Right, right_names, with_implied
 from tandem.errors import InvalidToken, ResourceLimitExceeded, Scope, UnauthorizedAccess
+from tandem.limits import MAX_CLAIMS_PER_CONNECTION
 
-__all__ = ["INVALID_SIGNATURE", "MAX_CLAIMS_PER_CONNECTION", "ClaimSet", "Claims", "expired_text", "login"]
-
-# Claims. Tokens that one connection holds, each for another audience. Clients put one or two for every entity they
-# use, and a connection has 255 links in each of its sessions.
-MAX_CLAIMS_PER_CONNECTION: Final = 4_096
+__all__ = ["INVALID_SIGNATURE", "ClaimSet", "Claims", "expired_text", "login"]
 
 # The one text for an unknown rule, a wrong key and a wrong signature: which of them it was helps only who guesses.
 INVALID_SIGNATURE: Final = "InvalidSignature: The token has an invalid signature."

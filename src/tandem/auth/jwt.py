@@ -15,34 +15,17 @@ from tandem.addresses import parse_address
 from tandem.auth.claims import INVALID_SIGNATURE, Claims, expired_text
 from tandem.auth.keys import ALL_RIGHTS, NO_RIGHTS, Right
 from tandem.errors import ConfigurationError, InvalidToken
+from tandem.limits import MAX_JWT_CHARACTERS, MAX_JWT_KEYS, MIN_RSA_KEY_BITS, NOT_BEFORE_LEEWAY_S
 
 if TYPE_CHECKING:
     import jwt
 
 __all__ = [
-    "MAX_JWT_CHARACTERS",
-    "MAX_JWT_KEYS",
-    "MIN_RSA_KEY_BITS",
-    "NOT_BEFORE_LEEWAY_S",
     "AcceptAnyJwt",
     "JwtValidator",
     "KeySetJwt",
     "RejectJwt",
 ]
-
-# Characters. Tokens of identity providers have 1,000 to 4,000, and more when they list the groups of a user. All of it
-# is decoded before the signature can be judged.
-MAX_JWT_CHARACTERS: Final = 16_384
-
-# Keys. Providers publish two to ten: the present one, the next, and some that tokens in use were signed with.
-MAX_JWT_KEYS: Final = 64
-
-# Bits. A shorter RSA key can be broken (RFC 7518, section 3.3).
-MIN_RSA_KEY_BITS: Final = 2_048
-
-# Seconds. How far the clock of the provider may be ahead of ours: without it a token is refused right after it was
-# made. Nothing is added to its expiry.
-NOT_BEFORE_LEEWAY_S: Final = 300
 
 # Seconds since 1970. The last of the year 9999: no moment after it can be written down.
 _LAST_MOMENT_S: Final = 253_402_300_799

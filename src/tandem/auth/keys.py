@@ -10,13 +10,11 @@ from typing import Final
 
 from tandem.addresses import parse_address
 from tandem.errors import ArgumentError, ConfigurationError, UsageError
+from tandem.limits import MAX_KEY_CHARACTERS, MAX_RULE_NAME_CHARACTERS, MAX_RULES_PER_SCOPE
 
 __all__ = [
     "ALL_RIGHTS",
     "KEY_BYTES",
-    "MAX_KEY_CHARACTERS",
-    "MAX_RULES_PER_SCOPE",
-    "MAX_RULE_NAME_CHARACTERS",
     "NO_RIGHTS",
     "AuthorizationRule",
     "KeyRing",
@@ -29,15 +27,6 @@ __all__ = [
 
 # Bytes. A key made by Tandem, before base64: as long as the digest it is used for (SHA-256). Service: 32.
 KEY_BYTES: Final = 32
-
-# Characters. A key that was chosen by somebody else. Service: 44, the base64 of 32 bytes.
-MAX_KEY_CHARACTERS: Final = 256
-
-# Characters. The name of an authorization rule. Service: 256.
-MAX_RULE_NAME_CHARACTERS: Final = 256
-
-# Rules. On the namespace, and on each entity. Service: 12.
-MAX_RULES_PER_SCOPE: Final = 12
 
 
 class Right(enum.Flag):

@@ -20,23 +20,15 @@ from tandem.addresses import Address, is_within, parse_address
 from tandem.auth.claims import INVALID_SIGNATURE, Claims, expired_text
 from tandem.auth.keys import AuthorizationRule, KeyRing, Resource
 from tandem.errors import ArgumentError, InvalidToken
+from tandem.limits import MAX_EXPIRY_DIGITS, MAX_SAS_TOKEN_CHARACTERS
 
 __all__ = [
-    "MAX_EXPIRY_DIGITS",
-    "MAX_SAS_TOKEN_CHARACTERS",
     "SasToken",
     "is_sas_token",
     "make_token",
     "parse_token",
     "verify",
 ]
-
-# Characters. A resource of the longest kind with every character encoded, and a few hundred for the rest.
-MAX_SAS_TOKEN_CHARACTERS: Final = 8_192
-
-# Digits. The expiry in seconds has 10 until the year 2286; clients that write milliseconds by mistake have 13. Python
-# needs time that grows with the square of the digits to read a number.
-MAX_EXPIRY_DIGITS: Final = 18
 
 _PREFIX: Final = "sharedaccesssignature "
 _FIELDS: Final = ("sr", "sig", "se", "skn")

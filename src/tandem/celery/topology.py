@@ -24,6 +24,7 @@ from typing import Any, Final
 from tandem.celery.entity_names import entity_name, short_name
 from tandem.celery.routing_keys import DIRECT, filter_of
 from tandem.client import (
+    NEVER,
     MessagingEntityAlreadyExistsError,
     MessagingEntityNotFoundError,
     NamespaceManager,
@@ -32,7 +33,6 @@ from tandem.client import (
     SubscriptionDescription,
     TopicDescription,
 )
-from tandem.client.descriptions import NEVER
 from tandem.errors import UsageError
 
 __all__ = ["QueueSettings", "Topology", "TopologyOptions", "duration_option"]

@@ -1,5 +1,12 @@
 """The `tandem` command.
 
+    broker/      run a broker and look after it: serve, connection-string, diagnose, fault, check
+    entities/    what a namespace holds: queues, topics, subscriptions, rules, event hubs, keys, exports
+    messages/    messages and events: send, receive, peek, purge, dead letters, sessions
+    pairing/     paired namespaces: pair, syphon, drill
+    pipeline/    jobs on Spark, and what operations cost
+    shared/      how commands reach a broker, which options they share, what they print
+
 A command is imported when it is asked for: starting Python is most of the time that a short one takes, and scripts call
 many. So the modules of commands, too, import what only some of their work needs where it is needed.
 """
@@ -31,52 +38,59 @@ class _Place(NamedTuple):
 
 # In the order of the overview.
 _COMMANDS: Final = {
-    "serve": _Place("serve:serve", "Run the broker until SIGTERM or Ctrl-C."),
+    "serve": _Place("broker.serve:serve", "Run the broker until SIGTERM or Ctrl-C."),
     "connection-string": _Place(
-        "connection_string:connection_string",
+        "broker.connection_string:connection_string",
         "Print the connection string of a broker, one line that the official Azure SDKs take as it is.",
     ),
-    "queue": _Place("queue:app", "Create, list, show, update and delete queues of a running broker."),
-    "topic": _Place("topic:app", "Create, list, show, update and delete topics of a running broker."),
-    "subscription": _Place("subscription:app", "Create, list, show, update and delete subscriptions of a topic."),
-    # Defined in `rule`; one of its commands has a file of its own.
-    "rule": _Place("rule_trial:app", "Create, list, show, update, delete and test rules of a subscription."),
-    # Defined in `hub`; what handles events has files of its own.
+    "queue": _Place("entities.queue:app", "Create, list, show, update and delete queues of a running broker."),
+    "topic": _Place("entities.topic:app", "Create, list, show, update and delete topics of a running broker."),
+    "subscription": _Place(
+        "entities.subscription:app", "Create, list, show, update and delete subscriptions of a topic."
+    ),
+    # Defined in `entities.rule`; one of its commands has a file of its own.
+    "rule": _Place("entities.rule_trial:app", "Create, list, show, update, delete and test rules of a subscription."),
+    # Defined in `entities.hub`; what handles events has files of its own.
     "hub": _Place(
-        "hub_checkpoints:app",
+        "messages.hub_checkpoints:app",
         "Create, list, show, update and delete event hubs of a running broker; send events and read them.",
     ),
-    "send": _Place("send:send", "Send a message to a queue or a topic."),
-    "receive": _Place("receive:receive", "Receive messages from a queue or a subscription, and complete them."),
-    "peek": _Place("peek:peek", "Show messages of a queue or a subscription without receiving them."),
-    "dead-letter": _Place("dead_letter:app", "List, resubmit and purge dead letters."),
-    "purge": _Place("purge:purge", "Delete the messages of a queue or a subscription that are in one state."),
-    "session": _Place("session:app", "List sessions of a queue or a subscription; show, set and clear their state."),
-    "namespace": _Place("namespace:app", "Show a namespace and its limits, and change its tier."),
-    "key": _Place("key:app", "List, create, rotate and delete shared access rules."),
+    "send": _Place("messages.send:send", "Send a message to a queue or a topic."),
+    "receive": _Place(
+        "messages.receive:receive", "Receive messages from a queue or a subscription, and complete them."
+    ),
+    "peek": _Place("messages.peek:peek", "Show messages of a queue or a subscription without receiving them."),
+    "dead-letter": _Place("messages.dead_letter:app", "List, resubmit and purge dead letters."),
+    "purge": _Place("messages.purge:purge", "Delete the messages of a queue or a subscription that are in one state."),
+    "session": _Place(
+        "messages.session:app", "List sessions of a queue or a subscription; show, set and clear their state."
+    ),
+    "namespace": _Place("entities.namespace:app", "Show a namespace and its limits, and change its tier."),
+    "key": _Place("entities.key:app", "List, create, rotate and delete shared access rules."),
     "diagnose": _Place(
-        "diagnose:diagnose",
+        "broker.diagnose:diagnose",
         "Show how a broker is: its facets and their limits, what it refuses, and what it has restarted.",
     ),
-    "fault": _Place("fault:app", "Let a broker fail on purpose, for one entity or the whole namespace."),
-    "pair": _Place("pair:app", "Paired namespaces: sends go on while the primary cannot be sent to."),
+    "fault": _Place("broker.fault:app", "Let a broker fail on purpose, for one entity or the whole namespace."),
+    "pair": _Place("pairing.pair:app", "Paired namespaces: sends go on while the primary cannot be sent to."),
     "syphon": _Place(
-        "syphon:app", "The syphon of a pair of namespaces: brings what took the detour to the entities it was sent to."
+        "pairing.syphon:app",
+        "The syphon of a pair of namespaces: brings what took the detour to the entities it was sent to.",
     ),
-    "drill": _Place("drill:drill", "Make a primary namespace fail under load, and account for every message."),
+    "drill": _Place("pairing.drill:drill", "Make a primary namespace fail under load, and account for every message."),
     "export": _Place(
-        "export:export_entities",
+        "entities.export:export_entities",
         "Write all queues, topics, subscriptions and rules as one JSON document, without messages.",
     ),
     "import": _Place(
-        "export:import_entities", "Make the queues, topics, subscriptions and rules of an exported document."
+        "entities.export:import_entities", "Make the queues, topics, subscriptions and rules of an exported document."
     ),
     "pipeline": _Place(
-        "pipeline:app",
+        "pipeline.jobs:app",
         "Jobs on Spark: events into files, cost, availability, latency, bulk syphon; pip install 'tandem-bus[spark]'.",
     ),
-    "cost": _Place("cost:app", "The cost of operations, estimated ahead and as metered."),
-    "check": _Place("check:check", "Read a data directory from end to end and say what contradicts what."),
+    "cost": _Place("pipeline.cost:app", "The cost of operations, estimated ahead and as metered."),
+    "check": _Place("broker.check:check", "Read a data directory from end to end and say what contradicts what."),
     "bench": _Place("bench:app", "Side-by-side benchmarks: ratios from one run on one machine."),
     "completion": _Place(
         "completion:completion", "Print a script that lets a shell complete commands and options of tandem."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import platform
 from pathlib import Path
 
 import msgspec
@@ -14,18 +13,13 @@ from rich.table import Table
 
 import tandem
 from tandem.bench.amqp import relay as amqp
+from tandem.cli.shared.commands import command_group
 from tandem.errors import ConfigurationError
+from tandem.pages.origin import machine_text
 
-app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="Side-by-side benchmarks: ratios from one run on one machine."
-)
+app = command_group("Side-by-side benchmarks: ratios from one run on one machine.")
 
 MODE_NAMES = {"send": "sends/s", "recv": "deliveries/s", "both": "both at once, /s"}
-
-
-@app.callback()
-def _bench() -> None:
-    """Side-by-side benchmarks: ratios from one run on one machine."""
 
 
 @app.command("amqp")
@@ -56,7 +50,7 @@ def bench_amqp(
         codec = amqp.measure_codec(runners)
         advance("codec")
     figures = {
-        "machine": f"{platform.machine()}, Python {platform.python_version()}",
+        "machine": machine_text(),
         "load_generator": " ".join(Path(generator[0]).name if part == generator[0] else part for part in generator),
         "messages": messages,
         "body_bytes": body_bytes,
@@ -212,7 +206,6 @@ def bench_spark(
     plot: Path = typer.Option(Path("build/bench/spark.svg"), help="Where to save the plot."),
 ) -> None:
     """Event hubs into Spark, next to Spark's own sources and to a loop on the official SDK."""
-    from tandem.bench.measuring import machine
     from tandem.bench.spark.comparison import SparkChoice, measure_spark
     from tandem.bench.spark.report import SparkFigures, spark_picture, spark_tables
     from tandem.spark.spark_session import chosen_java
@@ -220,7 +213,7 @@ def bench_spark(
     console = Console(stderr=json_file == Path("-"))
     choice = SparkChoice(events, size, rounds, cores, latency)
     figures = SparkFigures(
-        machine=machine.describe(),
+        machine=machine_text(),
         form=tandem.form(),
         java=str(chosen_java()),
         events=events,

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tandem.cli.options import AsJson
-from tandem.cli.output import print_json
+from tandem.cli.shared.options import AsJson
+from tandem.cli.shared.output import print_json
 
 __all__ = ["completion"]
 

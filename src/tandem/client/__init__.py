@@ -11,16 +11,14 @@
 
 from typing import TYPE_CHECKING
 
-from tandem.client.descriptions import (
-    NEVER,
-    ConsumerGroupDescription,
-    EntityStatus,
+from tandem.client.entities.entity import NEVER, ConsumerGroupDescription, RuleDescription
+from tandem.client.entities.generated import (
     EventHubDescription,
     QueueDescription,
-    RuleDescription,
     SubscriptionDescription,
     TopicDescription,
 )
+from tandem.client.entities.namespace_manager import NamespaceManager
 from tandem.client.errors import (
     CertificateNotTrustedError,
     HostNotFoundError,
@@ -72,12 +70,12 @@ from tandem.client.messaging.session import MessageSession
 from tandem.client.messaging.subscription_client import SubscriptionClient
 from tandem.client.messaging.topic_client import TopicClient
 from tandem.client.messaging.transaction import Transaction
-from tandem.client.namespace_manager import NamespaceManager
 from tandem.client.service_bus_environment import ServiceBusEnvironment
 from tandem.client.settings import MessagingFactorySettings
 from tandem.client.wire.retry import NoRetry, RetryPolicy
 from tandem.client.wire.token_provider import Token, TokenProvider
 from tandem.client.wire.waiting import Waiting
+from tandem.entity_settings import EntityStatus
 from tandem.namespace_identity import NamespaceIdentity
 from tandem.rules import CorrelationFilter, FalseFilter, SqlFilter, TrueFilter
 from tandem.rules import SqlAction as SqlRuleAction

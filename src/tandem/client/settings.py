@@ -5,17 +5,14 @@ from __future__ import annotations
 import ssl
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Final
 
 from tandem.client.wire.checks import require_seconds, require_timedelta, require_whole_number
 from tandem.client.wire.retry import RetryPolicy
 from tandem.client.wire.waiting import Waiting
 from tandem.errors import UsageError
+from tandem.limits import MAX_PREFETCH_COUNT
 
-__all__ = ["MAX_PREFETCH_COUNT", "MessagingFactorySettings", "seconds"]
-
-# Messages. What one receiver may have come ahead of its reader: their locks run while they wait.
-MAX_PREFETCH_COUNT: Final = 50_000
+__all__ = ["MessagingFactorySettings", "seconds"]
 
 
 @dataclass(frozen=True)

@@ -148,6 +148,199 @@ __all__ = [
 ]
 
 
+class NamespaceManager:
+    """Manages one namespace. A manager holds no connection open, so it needs no close.
+
+    The token needs the right Manage on the namespace, or on the entity that is managed.
+    """
+
+    _twin: asynchronous.NamespaceManager
+
+    @classmethod
+    def _of(cls, twin: asynchronous.NamespaceManager) -> NamespaceManager:
+        made = cls.__new__(cls)
+        made._twin = twin
+        return made
+
+    def __init__(
+        self,
+        address: str | ServiceAddress,
+        token_provider: TokenProvider,
+        settings: MessagingFactorySettings | None = None,
+    ) -> None:
+        self._twin = asynchronous.NamespaceManager(address, token_provider, settings)
+
+    @classmethod
+    def from_connection_string(
+        cls, connection_string: str, settings: MessagingFactorySettings | None = None
+    ) -> NamespaceManager:
+        """Return a manager for the namespace and with the key that a connection string names."""
+        return NamespaceManager._of(asynchronous.NamespaceManager.from_connection_string(connection_string, settings))
+
+    @property
+    def address(self) -> str:
+        """The address of the namespace."""
+        return self._twin.address
+
+    def create_queue(self, queue: str | QueueDescription) -> QueueDescription:
+        """Create a queue, from its path or from a description."""
+        return run(self._twin.create_queue(queue))
+
+    def get_queue(self, path: str) -> QueueDescription:
+        """Return a queue as it is now, with its counts. MessagingEntityNotFoundError if there is none."""
+        return run(self._twin.get_queue(path))
+
+    def get_queues(self) -> list[QueueDescription]:
+        """Return all queues."""
+        return run(self._twin.get_queues())
+
+    def update_queue(self, queue: QueueDescription) -> QueueDescription:
+        """Replace all settings of a queue by those of a description, preferably one that was just fetched."""
+        return run(self._twin.update_queue(queue))
+
+    def delete_queue(self, path: str) -> None:
+        """Delete a queue and all messages in it."""
+        run(self._twin.delete_queue(path))
+
+    def queue_exists(self, path: str) -> bool:
+        """Return whether there is a queue of that path."""
+        return run(self._twin.queue_exists(path))
+
+    def create_topic(self, topic: str | TopicDescription) -> TopicDescription:
+        """Create a topic, from its path or from a description."""
+        return run(self._twin.create_topic(topic))
+
+    def get_topic(self, path: str) -> TopicDescription:
+        """Return a topic as it is now, with its counts. MessagingEntityNotFoundError if there is none."""
+        return run(self._twin.get_topic(path))
+
+    def get_topics(self) -> list[TopicDescription]:
+        """Return all topics."""
+        return run(self._twin.get_topics())
+
+    def update_topic(self, topic: TopicDescription) -> TopicDescription:
+        """Replace all settings of a topic by those of a description, preferably one that was just fetched."""
+        return run(self._twin.update_topic(topic))
+
+    def delete_topic(self, path: str) -> None:
+        """Delete a topic with its subscriptions and all messages in them."""
+        run(self._twin.delete_topic(path))
+
+    def topic_exists(self, path: str) -> bool:
+        """Return whether there is a topic of that path."""
+        return run(self._twin.topic_exists(path))
+
+    def create_subscription(
+        self,
+        subscription: SubscriptionDescription | str,
+        name: str | Filter | RuleDescription | None = None,
+        rule: Filter | RuleDescription | None = None,
+    ) -> SubscriptionDescription:
+        """Create a subscription, from a description or from the path of its topic and its name.
+
+        create_subscription(topic_path, name)                 it receives every message
+        create_subscription(topic_path, name, rule)           it receives what the filter or rule selects
+        create_subscription(description), create_subscription(description, rule)
+        """
+        return run(self._twin.create_subscription(subscription, name, rule))
+
+    def get_subscription(self, topic_path: str, name: str) -> SubscriptionDescription:
+        """Return a subscription as it is now, with its counts. MessagingEntityNotFoundError if there is none."""
+        return run(self._twin.get_subscription(topic_path, name))
+
+    def get_subscriptions(self, topic_path: str) -> list[SubscriptionDescription]:
+        """Return all subscriptions of a topic."""
+        return run(self._twin.get_subscriptions(topic_path))
+
+    def update_subscription(self, subscription: SubscriptionDescription) -> SubscriptionDescription:
+        """Replace all settings of a subscription by those of a description, preferably one that was just fetched."""
+        return run(self._twin.update_subscription(subscription))
+
+    def delete_subscription(self, topic_path: str, name: str) -> None:
+        """Delete a subscription and all messages in it."""
+        run(self._twin.delete_subscription(topic_path, name))
+
+    def subscription_exists(self, topic_path: str, name: str) -> bool:
+        """Return whether a topic has a subscription of that name."""
+        return run(self._twin.subscription_exists(topic_path, name))
+
+    def create_rule(self, topic_path: str, subscription: str, rule: RuleDescription) -> RuleDescription:
+        """Add a rule to a subscription, which receives the messages that any of its rules selects."""
+        return run(self._twin.create_rule(topic_path, subscription, rule))
+
+    def get_rule(self, topic_path: str, subscription: str, name: str) -> RuleDescription:
+        """Return a rule. MessagingEntityNotFoundError if there is none."""
+        return run(self._twin.get_rule(topic_path, subscription, name))
+
+    def get_rules(self, topic_path: str, subscription: str) -> list[RuleDescription]:
+        """Return all rules of a subscription."""
+        return run(self._twin.get_rules(topic_path, subscription))
+
+    def update_rule(self, topic_path: str, subscription: str, rule: RuleDescription) -> RuleDescription:
+        """Replace the filter and the action of a rule."""
+        return run(self._twin.update_rule(topic_path, subscription, rule))
+
+    def delete_rule(self, topic_path: str, subscription: str, name: str) -> None:
+        """Delete a rule."""
+        run(self._twin.delete_rule(topic_path, subscription, name))
+
+    def rule_exists(self, topic_path: str, subscription: str, name: str) -> bool:
+        """Return whether a subscription has a rule of that name."""
+        return run(self._twin.rule_exists(topic_path, subscription, name))
+
+    def create_event_hub(self, event_hub: str | EventHubDescription) -> EventHubDescription:
+        """Create an event hub, from its path or from a description."""
+        return run(self._twin.create_event_hub(event_hub))
+
+    def get_event_hub(self, path: str) -> EventHubDescription:
+        """Return an event hub as it is now. MessagingEntityNotFoundError if there is none."""
+        return run(self._twin.get_event_hub(path))
+
+    def get_event_hubs(self) -> list[EventHubDescription]:
+        """Return all event hubs, without the one in which a Tandem records its operations."""
+        return run(self._twin.get_event_hubs())
+
+    def update_event_hub(self, event_hub: EventHubDescription) -> EventHubDescription:
+        """Change the retention, the status and the metadata of an event hub to those of a description."""
+        return run(self._twin.update_event_hub(event_hub))
+
+    def delete_event_hub(self, path: str) -> None:
+        """Delete an event hub with its events and its consumer groups."""
+        run(self._twin.delete_event_hub(path))
+
+    def event_hub_exists(self, path: str) -> bool:
+        """Return whether there is an event hub of that path."""
+        return run(self._twin.event_hub_exists(path))
+
+    def create_consumer_group(self, event_hub_path: str, name: str) -> ConsumerGroupDescription:
+        """Create a consumer group of an event hub."""
+        return run(self._twin.create_consumer_group(event_hub_path, name))
+
+    def get_consumer_group(self, event_hub_path: str, name: str) -> ConsumerGroupDescription:
+        """Return a consumer group. MessagingEntityNotFoundError if there is none."""
+        return run(self._twin.get_consumer_group(event_hub_path, name))
+
+    def get_consumer_groups(self, event_hub_path: str) -> list[ConsumerGroupDescription]:
+        """Return all consumer groups of an event hub. Every hub has `$Default`."""
+        return run(self._twin.get_consumer_groups(event_hub_path))
+
+    def delete_consumer_group(self, event_hub_path: str, name: str) -> None:
+        """Delete a consumer group and disconnect its readers."""
+        run(self._twin.delete_consumer_group(event_hub_path, name))
+
+    def consumer_group_exists(self, event_hub_path: str, name: str) -> bool:
+        """Return whether an event hub has a consumer group of that name."""
+        return run(self._twin.consumer_group_exists(event_hub_path, name))
+
+    def max_message_size_in_kilobytes(self) -> int | None:
+        """Return the largest message size that an entity may be created with; None if the namespace offers no choice.
+
+        Tandem and the Premium tier of the cloud service offer it. Its Standard tier refuses a description that names a
+        size.
+        """
+        return run(self._twin.max_message_size_in_kilobytes())
+
+
 class EventHubClient:
     """A hub. Use it as a context manager, or close it: that closes all that it made."""
 
@@ -476,8 +669,8 @@ class BrokeredMessage:
         return self._twin.reply_to_session_id
 
     @reply_to_session_id.setter
-    def reply_to_session_id(self, session_id: str | None) -> None:
-        self._twin.reply_to_session_id = session_id
+    def reply_to_session_id(self, reply_to_session_id: str | None) -> None:
+        self._twin.reply_to_session_id = reply_to_session_id
 
     @property
     def to(self) -> str | None:
@@ -1117,199 +1310,6 @@ class Transaction:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         run(self._twin.__aexit__(kind, error, trace))
-
-
-class NamespaceManager:
-    """Manages one namespace. A manager holds no connection open, so it needs no close.
-
-    The token needs the right Manage on the namespace, or on the entity that is managed.
-    """
-
-    _twin: asynchronous.NamespaceManager
-
-    @classmethod
-    def _of(cls, twin: asynchronous.NamespaceManager) -> NamespaceManager:
-        made = cls.__new__(cls)
-        made._twin = twin
-        return made
-
-    def __init__(
-        self,
-        address: str | ServiceAddress,
-        token_provider: TokenProvider,
-        settings: MessagingFactorySettings | None = None,
-    ) -> None:
-        self._twin = asynchronous.NamespaceManager(address, token_provider, settings)
-
-    @classmethod
-    def from_connection_string(
-        cls, connection_string: str, settings: MessagingFactorySettings | None = None
-    ) -> NamespaceManager:
-        """Return a manager for the namespace and with the key that a connection string names."""
-        return NamespaceManager._of(asynchronous.NamespaceManager.from_connection_string(connection_string, settings))
-
-    @property
-    def address(self) -> str:
-        """The address of the namespace."""
-        return self._twin.address
-
-    def create_queue(self, queue: str | QueueDescription) -> QueueDescription:
-        """Create a queue, from its path or from a description."""
-        return run(self._twin.create_queue(queue))
-
-    def get_queue(self, path: str) -> QueueDescription:
-        """Return a queue as it is now, with its counts. MessagingEntityNotFoundError if there is none."""
-        return run(self._twin.get_queue(path))
-
-    def get_queues(self) -> list[QueueDescription]:
-        """Return all queues."""
-        return run(self._twin.get_queues())
-
-    def update_queue(self, queue: QueueDescription) -> QueueDescription:
-        """Replace all settings of a queue by those of a description, preferably one that was just fetched."""
-        return run(self._twin.update_queue(queue))
-
-    def delete_queue(self, path: str) -> None:
-        """Delete a queue and all messages in it."""
-        run(self._twin.delete_queue(path))
-
-    def queue_exists(self, path: str) -> bool:
-        """Return whether there is a queue of that path."""
-        return run(self._twin.queue_exists(path))
-
-    def create_topic(self, topic: str | TopicDescription) -> TopicDescription:
-        """Create a topic, from its path or from a description."""
-        return run(self._twin.create_topic(topic))
-
-    def get_topic(self, path: str) -> TopicDescription:
-        """Return a topic as it is now, with its counts. MessagingEntityNotFoundError if there is none."""
-        return run(self._twin.get_topic(path))
-
-    def get_topics(self) -> list[TopicDescription]:
-        """Return all topics."""
-        return run(self._twin.get_topics())
-
-    def update_topic(self, topic: TopicDescription) -> TopicDescription:
-        """Replace all settings of a topic by those of a description, preferably one that was just fetched."""
-        return run(self._twin.update_topic(topic))
-
-    def delete_topic(self, path: str) -> None:
-        """Delete a topic with its subscriptions and all messages in them."""
-        run(self._twin.delete_topic(path))
-
-    def topic_exists(self, path: str) -> bool:
-        """Return whether there is a topic of that path."""
-        return run(self._twin.topic_exists(path))
-
-    def create_subscription(
-        self,
-        subscription: SubscriptionDescription | str,
-        name: str | Filter | RuleDescription | None = None,
-        rule: Filter | RuleDescription | None = None,
-    ) -> SubscriptionDescription:
-        """Create a subscription, from a description or from the path of its topic and its name.
-
-        create_subscription(topic_path, name)                 it receives every message
-        create_subscription(topic_path, name, rule)           it receives what the filter or rule selects
-        create_subscription(description), create_subscription(description, rule)
-        """
-        return run(self._twin.create_subscription(subscription, name, rule))
-
-    def get_subscription(self, topic_path: str, name: str) -> SubscriptionDescription:
-        """Return a subscription as it is now, with its counts. MessagingEntityNotFoundError if there is none."""
-        return run(self._twin.get_subscription(topic_path, name))
-
-    def get_subscriptions(self, topic_path: str) -> list[SubscriptionDescription]:
-        """Return all subscriptions of a topic."""
-        return run(self._twin.get_subscriptions(topic_path))
-
-    def update_subscription(self, subscription: SubscriptionDescription) -> SubscriptionDescription:
-        """Replace all settings of a subscription by those of a description, preferably one that was just fetched."""
-        return run(self._twin.update_subscription(subscription))
-
-    def delete_subscription(self, topic_path: str, name: str) -> None:
-        """Delete a subscription and all messages in it."""
-        run(self._twin.delete_subscription(topic_path, name))
-
-    def subscription_exists(self, topic_path: str, name: str) -> bool:
-        """Return whether a topic has a subscription of that name."""
-        return run(self._twin.subscription_exists(topic_path, name))
-
-    def create_rule(self, topic_path: str, subscription: str, rule: RuleDescription) -> RuleDescription:
-        """Add a rule to a subscription, which receives the messages that any of its rules selects."""
-        return run(self._twin.create_rule(topic_path, subscription, rule))
-
-    def get_rule(self, topic_path: str, subscription: str, name: str) -> RuleDescription:
-        """Return a rule. MessagingEntityNotFoundError if there is none."""
-        return run(self._twin.get_rule(topic_path, subscription, name))
-
-    def get_rules(self, topic_path: str, subscription: str) -> list[RuleDescription]:
-        """Return all rules of a subscription."""
-        return run(self._twin.get_rules(topic_path, subscription))
-
-    def update_rule(self, topic_path: str, subscription: str, rule: RuleDescription) -> RuleDescription:
-        """Replace the filter and the action of a rule."""
-        return run(self._twin.update_rule(topic_path, subscription, rule))
-
-    def delete_rule(self, topic_path: str, subscription: str, name: str) -> None:
-        """Delete a rule."""
-        run(self._twin.delete_rule(topic_path, subscription, name))
-
-    def rule_exists(self, topic_path: str, subscription: str, name: str) -> bool:
-        """Return whether a subscription has a rule of that name."""
-        return run(self._twin.rule_exists(topic_path, subscription, name))
-
-    def create_event_hub(self, event_hub: str | EventHubDescription) -> EventHubDescription:
-        """Create an event hub, from its path or from a description."""
-        return run(self._twin.create_event_hub(event_hub))
-
-    def get_event_hub(self, path: str) -> EventHubDescription:
-        """Return an event hub as it is now. MessagingEntityNotFoundError if there is none."""
-        return run(self._twin.get_event_hub(path))
-
-    def get_event_hubs(self) -> list[EventHubDescription]:
-        """Return all event hubs, without the one in which a Tandem records its operations."""
-        return run(self._twin.get_event_hubs())
-
-    def update_event_hub(self, event_hub: EventHubDescription) -> EventHubDescription:
-        """Change the retention, the status and the metadata of an event hub to those of a description."""
-        return run(self._twin.update_event_hub(event_hub))
-
-    def delete_event_hub(self, path: str) -> None:
-        """Delete an event hub with its events and its consumer groups."""
-        run(self._twin.delete_event_hub(path))
-
-    def event_hub_exists(self, path: str) -> bool:
-        """Return whether there is an event hub of that path."""
-        return run(self._twin.event_hub_exists(path))
-
-    def create_consumer_group(self, event_hub_path: str, name: str) -> ConsumerGroupDescription:
-        """Create a consumer group of an event hub."""
-        return run(self._twin.create_consumer_group(event_hub_path, name))
-
-    def get_consumer_group(self, event_hub_path: str, name: str) -> ConsumerGroupDescription:
-        """Return a consumer group. MessagingEntityNotFoundError if there is none."""
-        return run(self._twin.get_consumer_group(event_hub_path, name))
-
-    def get_consumer_groups(self, event_hub_path: str) -> list[ConsumerGroupDescription]:
-        """Return all consumer groups of an event hub. Every hub has `$Default`."""
-        return run(self._twin.get_consumer_groups(event_hub_path))
-
-    def delete_consumer_group(self, event_hub_path: str, name: str) -> None:
-        """Delete a consumer group and disconnect its readers."""
-        run(self._twin.delete_consumer_group(event_hub_path, name))
-
-    def consumer_group_exists(self, event_hub_path: str, name: str) -> bool:
-        """Return whether an event hub has a consumer group of that name."""
-        return run(self._twin.consumer_group_exists(event_hub_path, name))
-
-    def max_message_size_in_kilobytes(self) -> int | None:
-        """Return the largest message size that an entity may be created with; None if the namespace offers no choice.
-
-        Tandem and the Premium tier of the cloud service offer it. Its Standard tier refuses a description that names a
-        size.
-        """
-        return run(self._twin.max_message_size_in_kilobytes())
 
 
 class MessageSession(MessageReceiver):

@@ -56,6 +56,10 @@ class NamespaceSettings:
     authorization_rules: list[KeySettings] = field(default_factory=list)
     given: Given = field(default_factory=dict)
 
+    @property
+    def has_entities(self) -> bool:
+        return bool(self.queues or self.topics or self.hubs)
+
 
 @dataclass(frozen=True, slots=True)
 class Configuration:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import tomllib
 from pathlib import Path
-from typing import Final
 
 from tandem.config.configuration import Configuration
 from tandem.config.emulator import from_emulator
@@ -13,11 +12,9 @@ from tandem.config.lines import json_lines, line_of, toml_lines
 from tandem.config.toml import from_toml
 from tandem.config.values import Misplaced
 from tandem.errors import ArgumentError, ConfigurationError
+from tandem.limits import MAX_CONFIG_FILE_BYTES
 
-__all__ = ["MAX_CONFIG_FILE_BYTES", "read_configuration"]
-
-# Bytes. Every entity that a namespace may have, with every property written out, is some megabytes.
-MAX_CONFIG_FILE_BYTES: Final = 16_777_216
+__all__ = ["read_configuration"]
 
 
 def read_configuration(path: Path) -> Configuration:

@@ -70,16 +70,13 @@ from tandem.engine.topic_description import TopicDescription
 from tandem.entity_settings import HUB, QUEUE, SUBSCRIPTION, TOPIC, durations_as_ms
 from tandem.errors import ArgumentError, ConfigurationError
 from tandem.hosts import MAX_PORT
+from tandem.limits import MAX_CREDITS_PER_SECOND, MAX_HEALTH_MEGABYTES, MAX_HEALTH_TIME_MS
 from tandem.management.hubs import new_hub
 from tandem.management.rule_lists import read_rules
 from tandem.rules.values import DateTime, rule_value
-from tandem.server.health.settings import MAX_MEGABYTES, MAX_TIME_MS
 from tandem.server.listen_address import parse_listen_address
 
-__all__ = ["MAX_CREDITS_PER_SECOND", "from_toml"]
-
-# Credits. Beyond what any machine can do, a limit limits nothing. Service: 1,000 for each namespace (Standard).
-MAX_CREDITS_PER_SECOND: Final = 1_000_000_000
+__all__ = ["from_toml"]
 
 _ENTITIES: Final = ("queues", "topics", "hubs", "authorization_rules")
 # What one of several namespaces has in its own table.
@@ -98,13 +95,13 @@ _SETTINGS: Final = (
 
 # The limits by which a broker judges itself, each with the least and the most that it may be. 0 is off where it can be.
 _HEALTH: Final = {
-    "max_event_loop_lag_ms": (0, MAX_TIME_MS),
-    "max_commit_time_ms": (0, MAX_TIME_MS),
-    "max_memory_megabytes": (0, MAX_MEGABYTES),
-    "min_disk_megabytes": (0, MAX_MEGABYTES),
-    "sustained_ms": (1, MAX_TIME_MS),
-    "stall_ms": (0, MAX_TIME_MS),
-    "restart_ms": (1, MAX_TIME_MS),
+    "max_event_loop_lag_ms": (0, MAX_HEALTH_TIME_MS),
+    "max_commit_time_ms": (0, MAX_HEALTH_TIME_MS),
+    "max_memory_megabytes": (0, MAX_HEALTH_MEGABYTES),
+    "min_disk_megabytes": (0, MAX_HEALTH_MEGABYTES),
+    "sustained_ms": (1, MAX_HEALTH_TIME_MS),
+    "stall_ms": (0, MAX_HEALTH_TIME_MS),
+    "restart_ms": (1, MAX_HEALTH_TIME_MS),
 }
 
 

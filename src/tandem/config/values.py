@@ -8,14 +8,14 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final, TypeVar
 
 from tandem.arguments import JSON_WORDS, Words
-from tandem.auth.keys import MAX_RULES_PER_SCOPE, AuthorizationRule
+from tandem.auth.keys import AuthorizationRule
 from tandem.config.configuration import Given, KeySettings, NamespaceSettings
 from tandem.engine.description import EntityDescription
 from tandem.entity_settings import PEOPLE_WORDS, setting_of
 from tandem.errors import ArgumentError, ConfigurationError
+from tandem.limits import MAX_NAMESPACES, MAX_RULES_PER_SCOPE
 
 __all__ = [
-    "MAX_NAMESPACES",
     "Misplaced",
     "as_list",
     "as_object",
@@ -31,9 +31,6 @@ __all__ = [
 ]
 
 Described = TypeVar("Described", bound=EntityDescription)
-
-# Namespaces of one broker. Each has a store of its own, with its files and its memory.
-MAX_NAMESPACES: Final = 50
 
 # As in the cloud service, where it is the first label of a host name; the service wants at least 6 characters.
 _NAMESPACE_NAME: Final = re.compile(r"[A-Za-z](?:[A-Za-z0-9-]{0,48}[A-Za-z0-9])?")

@@ -44,6 +44,16 @@ class Workload:
             if getattr(self, name) <= 0:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}; it must be more than 0")
 
+    @property
+    def empty_polls(self) -> int:
+        """Receives without a message: each syphon always polls every backlog queue."""
+        return self.duration_s * self.backlog_queues * self.syphons // self.long_poll_s
+
+    @property
+    def pings(self) -> int:
+        """Each client pings each unavailable entity once in every interval."""
+        return self.outage_s // self.ping_interval_s * self.entities * self.clients
+
 
 @dataclass(frozen=True)
 class CostLine:
@@ -62,10 +72,9 @@ class CostLine:
 def estimate(workload: Workload, tariff: Tariff) -> list[CostLine]:
     """Price the empty long polls and pings of the time, and four operations for each message that takes the detour.
 
-    Each syphon polls every backlog queue; which of them moves a message does not change what that costs.
+    Which of several syphons moves a message does not change what that costs.
     """
-    polls = workload.duration_s * workload.backlog_queues * workload.syphons // workload.long_poll_s
-    pings = workload.outage_s // workload.ping_interval_s * workload.entities * workload.clients
+    polls, pings = workload.empty_polls, workload.pings
     diverted, size_bytes = workload.diverted_messages, workload.message_bytes
     lines = [
         _line(tariff, _SECONDARY, _BACKLOG_QUEUE, "empty-receive", "syphon", "long polls of the syphons", polls, 0),

@@ -21,16 +21,16 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
-from pathlib import Path
 from typing import Any, Final
 
 from tandem.errors import ConfigurationError
+from tandem.limits import MAX_PRICE_DIGITS
+from tandem.location import Location, LocationError, LocationLike
 
 __all__ = ["DEFAULT_TARIFF", "INBOUND_OPERATIONS", "OUTBOUND_OPERATIONS", "Rate", "Tariff", "read_tariff"]
 
 # A price for a million with six digits behind the point has twelve for a single unit, and one for a gigabyte has
 # fifteen for a single byte: decimals hold both exactly.
-MAX_PRICE_DIGITS: Final = 6
 _MILLION: Final = Decimal(1_000_000)
 _GIGABYTE: Final = Decimal(1_000_000_000)
 
@@ -121,14 +121,14 @@ class Tariff:
 DEFAULT_TARIFF: Final = Tariff("USD", Decimal("0.80") / _MILLION)
 
 
-def read_tariff(path: Path | None) -> Tariff:
+def read_tariff(path: LocationLike | None) -> Tariff:
     """Read the price list in a file; return the example if there is none."""
     if path is None:
         return DEFAULT_TARIFF
     try:
-        fields = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise TariffError(f"the tariff {path} cannot be read: {error.strerror or error}") from None
+        fields = tomllib.loads(Location(path).read_text())
+    except LocationError as error:
+        raise TariffError(f"the tariff {error}") from None
     except tomllib.TOMLDecodeError as error:
         raise TariffError(f"the tariff {path} is not valid TOML: {error}") from None
     _check_names(path, fields, _FIELDS)
@@ -145,7 +145,7 @@ def read_tariff(path: Path | None) -> Tariff:
     )
 
 
-def _rate(path: Path, fields: Mapping[str, Any]) -> Rate:
+def _rate(path: LocationLike, fields: Mapping[str, Any]) -> Rate:
     _check_names(path, fields, _RATE_FIELDS)
     if not any(name in fields for name in _PRICES):
         raise TariffError(f"the tariff {path} has a rate without a price; give it one of {', '.join(_PRICES)}")
@@ -162,13 +162,13 @@ def _per(price: Decimal | None, count: Decimal) -> Decimal | None:
     return None if price is None else price / count
 
 
-def _check_names(path: Path, fields: Mapping[str, Any], known: tuple[str, ...]) -> None:
+def _check_names(path: LocationLike, fields: Mapping[str, Any], known: tuple[str, ...]) -> None:
     for name in fields:
         if name not in known:
             raise TariffError(f"the tariff {path} has {name!r:.80}; there are {', '.join(known)}")
 
 
-def _price(path: Path, fields: Mapping[str, Any], name: str) -> Decimal:
+def _price(path: LocationLike, fields: Mapping[str, Any], name: str) -> Decimal:
     given = fields.get(name)
     # A float of TOML has lost its last digits before we see it.
     price = None

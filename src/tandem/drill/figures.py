@@ -10,6 +10,7 @@ from tandem.drill.account import Account, Ending, expectations, violations
 from tandem.drill.chronicle import Chronicle
 from tandem.drill.formula import Operations
 from tandem.drill.plan import DrillPlan
+from tandem.pairing.outage_times import OUTAGE_TIMES, outage_times
 
 __all__ = ["MEANINGS", "combine_figures", "make_figures"]
 
@@ -30,9 +31,8 @@ MEANINGS: Final = {
     "extra_receives": "receives beyond one for each message in the backlog",
     "empty_polls": "polls of the backlog without a message, as metered",
     "peeks": "peeks at the backlog, as metered",
-    "seconds_to_detect": "from the start of the outage to the first failover",
-    "seconds_to_restore": "from the primary's return until all entities are back",
-    "seconds_to_drain": "from the primary's return to an empty backlog",
+    **OUTAGE_TIMES,
+    "return_seconds": "from the primary's return until all entities are back",
     "outage_seconds": "from the start of the outage to the primary's return",
 }
 
@@ -49,7 +49,7 @@ _SUMMED: Final = (
     "refused",
     "pings",
 )
-_TIMES: Final = ("seconds_to_detect", "seconds_to_restore", "seconds_to_drain", "outage_seconds")
+_TIMES: Final = (*OUTAGE_TIMES, "return_seconds", "outage_seconds")
 
 # Seconds. Curves have a point for each of these in which something happened.
 _STEP_S: Final = 0.1
@@ -73,9 +73,8 @@ def make_figures(plan: DrillPlan, account: Account, chronicle: Chronicle, ending
         "redelivered": account.redelivered,
         "refused": account.refused,
         "pings": len(chronicle.of("ping")),
-        "seconds_to_detect": _between(chronicle.began_s, chronicle.first_s("failed-over")),
-        "seconds_to_restore": _between(chronicle.returned_s, chronicle.last_s("restored")),
-        "seconds_to_drain": _between(chronicle.returned_s, chronicle.last_s("syphoned")),
+        **_outage_times(chronicle),
+        "return_seconds": _between(chronicle.returned_s, chronicle.last_s("restored")),
         "outage_seconds": _between(chronicle.began_s, chronicle.returned_s),
         "fault": plan.fault.value,
         "entity": plan.entity,
@@ -138,6 +137,17 @@ def _course(account: Account, chronicle: Chronicle) -> dict[str, Any]:
         "timeline": timeline,
         "states": states,
         "curves": {name: _curve(counts, began_s) for name, counts in arrivals.items()},
+    }
+
+
+def _outage_times(chronicle: Chronicle) -> dict[str, float | None]:
+    """The longest time of any entity, for each of the times of an outage."""
+    each = [
+        outage_times(one for one in chronicle.events if one[1]["entity"] == entity) for entity in chronicle.failed_over
+    ]
+    return {
+        name: max((value for times in each if (value := getattr(times, name)) is not None), default=None)
+        for name in OUTAGE_TIMES
     }
 
 

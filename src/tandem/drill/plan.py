@@ -9,8 +9,9 @@ from typing import Final
 
 from tandem.durations import duration_text
 from tandem.errors import ConfigurationError
+from tandem.limits import MAX_DRILL_PAIRS
 
-__all__ = ["ENTITIES", "MAX_PAIRS", "NEWS", "ORDERS", "PAYMENTS", "SUBSCRIPTION", "DrillPlan", "DriverName", "Fault"]
+__all__ = ["ENTITIES", "NEWS", "ORDERS", "PAYMENTS", "SUBSCRIPTION", "DrillPlan", "DriverName", "Fault"]
 
 # A queue, a queue with sessions, and a topic with one subscription.
 ORDERS: Final = "orders"
@@ -18,9 +19,6 @@ PAYMENTS: Final = "payments"
 NEWS: Final = "news"
 SUBSCRIPTION: Final = "all"
 ENTITIES: Final = (ORDERS, PAYMENTS, NEWS)
-
-# Pairs. Each takes a broker and a client of its own on the same machine.
-MAX_PAIRS: Final = 4
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
@@ -82,8 +80,8 @@ class DrillPlan:
     pairs: int = 1
 
     def __post_init__(self) -> None:
-        if not 1 <= self.pairs <= MAX_PAIRS:
-            raise ConfigurationError(f"pairs is {self.pairs}; it must be from 1 to {MAX_PAIRS}")
+        if not 1 <= self.pairs <= MAX_DRILL_PAIRS:
+            raise ConfigurationError(f"pairs is {self.pairs}; it must be from 1 to {MAX_DRILL_PAIRS}")
         if self.entity is None:
             return
         if self.entity not in ENTITIES:

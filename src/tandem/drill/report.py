@@ -1,4 +1,4 @@
-"""The report of a drill: its figures as JSON, and one page with an account and a picture that needs nothing else."""
+"""The report of a drill: its figures as JSON, and one page with an account and pictures that needs nothing else."""
 
 from __future__ import annotations
 
@@ -8,19 +8,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from tandem.drill.figures import MEANINGS
-from tandem.drill.picture import draw_drill
+from tandem.drill.picture import draw_curves, draw_states
+from tandem.pages.blocks import Column, Stat, Tone, attention, card, document, pill, stats, table
+from tandem.pages.origin import Origin
+from tandem.pages.words import duration_words
 
 __all__ = ["page", "save_report"]
 
-_STYLE: Final = """\
-:root { color-scheme: light dark }
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 980px; margin: 2em auto; padding: 0 1em }
-svg { max-width: 100%; height: auto }
-table { border-collapse: collapse; margin: 1em 0 }
-td, th { text-align: left; padding: .2em 1em .2em 0; border-bottom: 1px solid #8883; vertical-align: top }
-td.number { text-align: right; font-variant-numeric: tabular-nums }
-.kept { color: #1d7a4c } .broken { color: #c0392b }
-code { background: #8882; padding: .1em .3em }"""
+_TITLE: Final = "Outage drill"
 
 
 # Any: the figures as they are printed as JSON.
@@ -29,44 +24,57 @@ def save_report(figures: dict[str, Any], folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "drill.json").write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
     target = folder / "drill.html"
-    target.write_text(page(figures), encoding="utf-8")
+    target.write_text(page(figures, Origin.here()), encoding="utf-8")
     return target
 
 
-def page(figures: dict[str, Any]) -> str:
+def page(figures: dict[str, Any], origin: Origin) -> str:
     """One page of HTML, without a script and without anything from elsewhere."""
-    return "\n".join(
-        [
-            "<!DOCTYPE html>",
-            '<html lang="en"><head><meta charset="utf-8"><title>Outage drill</title>',
-            f"<style>{_STYLE}</style></head><body>",
-            "<h1>Outage drill</h1>",
-            _verdict(figures),
-            draw_drill(figures),
-            _account(figures),
-            _expected(figures),
-            f"<p>The same again: <code>{escape(figures['command'])}</code></p>",
-            "</body></html>\n",
-        ]
-    )
+    broken = figures["violations"]
+    verdict = pill("Promises were broken", "bad") if broken else pill("Every promise was kept", "ok")
+    blocks = [
+        stats(_headline(figures)),
+        card("Broken promises", attention(("bad", "Broken", escape(sentence)) for sentence in broken)),
+        draw_states(figures),
+        draw_curves(figures),
+        _account(figures),
+        _expected(figures),
+    ]
+    return document(_TITLE, verdict, blocks, origin, subtitle=_subject(figures))
 
 
-def _verdict(figures: dict[str, Any]) -> str:
-    violations = figures["violations"]
-    if not violations:
-        counts = f"{figures['sent']:,} messages sent, {figures['received']:,} received, {figures['lost']:,} lost"
-        return f'<p class="kept">Every promise was kept: {counts}.</p>'
-    items = "".join(f"<li>{escape(one)}</li>" for one in violations)
-    return f'<p class="broken">Promises were broken:</p><ul class="broken">{items}</ul>'
+def _subject(figures: dict[str, Any]) -> str:
+    where = figures["entity"] or "the primary"
+    detection = ", duplicates detected" if figures["duplicate_detection"] else ""
+    return f"{where}: {figures['fault']}, with the client {figures['driver']}{detection}"
+
+
+def _headline(figures: dict[str, Any]) -> list[Stat]:
+    lost: Tone = "bad" if figures["lost"] else "ok"
+    left = max(0, figures["diverted"] - figures["syphoned"])
+    return [
+        Stat("Messages lost", f"{figures['lost']:,}", f"of {figures['sent']:,} sent", lost),
+        Stat("Duplicates", f"{figures['duplicates']:,}", f"{figures['unanswered']:,} sends without an answer"),
+        Stat("Outage", _time(figures["outage_seconds"]), "until the primary returned"),
+        Stat("Time to detect", _time(figures["seconds_to_detect"]), "until the first failover"),
+        Stat("Time to drain", _time(figures["seconds_to_drain"]), "from the return to an empty backlog"),
+        Stat(
+            "Diverted messages",
+            f"{figures['diverted']:,}",
+            f"{left:,} not moved back" if left else "all moved back to the primary",
+            "bad" if left else "",
+        ),
+    ]
+
+
+def _time(seconds: float | None) -> str:
+    return "–" if seconds is None else duration_words(seconds)
 
 
 def _account(figures: dict[str, Any]) -> str:
-    rows = "".join(
-        f'<tr><td>{name.replace("_", " ")}</td><td class="number">{_value(figures[name])}</td>'
-        f"<td>{escape(meaning)}</td></tr>"
-        for name, meaning in MEANINGS.items()
-    )
-    return f"<h2>The account</h2><table><tr><th>figure</th><th>value</th><th>meaning</th></tr>{rows}</table>"
+    rows = [(name.replace("_", " "), _value(figures[name]), meaning) for name, meaning in MEANINGS.items()]
+    columns = (Column("figure"), Column("value", is_number=True), Column("meaning"))
+    return card("The account", table(columns, rows))
 
 
 def _value(value: float | None) -> str:
@@ -75,4 +83,5 @@ def _value(value: float | None) -> str:
 
 def _expected(figures: dict[str, Any]) -> str:
     items = "".join(f"<li>{escape(one)}</li>" for one in figures["expected"])
-    return f"<h2>What was expected</h2><ul>{items}</ul>"
+    again = f"The same again: <code>{escape(figures['command'])}</code>"
+    return card("What was expected", f"<ul>{items}</ul>", note=again)

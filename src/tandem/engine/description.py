@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from tandem.addresses import validate_entity_name
-from tandem.auth.keys import MAX_RULES_PER_SCOPE, AuthorizationRule
+from tandem.auth.keys import AuthorizationRule
 from tandem.entity_settings import (
     NAME_FIELDS,
     QUEUE,
@@ -25,7 +25,7 @@ from tandem.entity_settings import (
     settings_of,
 )
 from tandem.errors import ArgumentError, ArgumentOutOfRange, ConfigurationError
-from tandem.limits import PARTITION_COUNT
+from tandem.limits import MAX_RULES_PER_SCOPE, PARTITION_COUNT
 
 __all__ = [
     "EntityDescription",

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Final
 
 from tandem.amqp.batch import BATCH_FORMAT, split_batch
-from tandem.amqp.message import (
-    Message,
-    MessageId,
-    Properties,
-    has_message_id,
-    text_of,
-    with_message_id,
-    with_service_decimals,
-)
+from tandem.amqp.message import Message, MessageId, Properties, id_text, text_of
+from tandem.amqp.rewriting import has_message_id, with_message_id, with_service_decimals
 from tandem.amqp.sections import APPLICATION_PROPERTIES, DECIMAL128, HEADER, MESSAGE_ANNOTATIONS, Entries
 from tandem.amqp.stored import prepare_with_ttl
 from tandem.amqp.types import Int, Timestamp
@@ -29,7 +21,7 @@ from tandem.errors import (
     Scope,
 )
 from tandem.ids import Nonces
-from tandem.limits import MAX_ID_CHARACTERS, PARTITION_COUNT
+from tandem.limits import MAX_ID_CHARACTERS, MAX_MESSAGES_PER_SENT_BATCH, PARTITION_COUNT
 from tandem.wire_names import MESSAGE_STATE, PARTITION_KEY, PING_CONTENT_TYPE, SCHEDULED_ENQUEUE_TIME, VIA_PARTITION_KEY
 
 __all__ = [
@@ -95,6 +87,12 @@ def read_transfer(
         if message_format != BATCH_FORMAT:
             return [_read(payload, description, max_message_size_bytes, now_ms, nonces)]
         pieces = split_batch(payload)
+        if len(pieces) > MAX_MESSAGES_PER_SENT_BATCH:
+            raise MessageSizeExceeded(
+                f"The batch has {len(pieces)} messages; at most {MAX_MESSAGES_PER_SENT_BATCH} are allowed in one. Send "
+                "them in several batches.",
+                Scope.DELIVERY,
+            )
         return [_read(piece, description, max_message_size_bytes, now_ms, nonces) for piece in pieces]
     except DecodeError as error:
         # Its bytes were framed well: the connection is sound, the message is not.
@@ -123,7 +121,7 @@ def _read(
         time_to_live_ms = max(time_to_live_ms, _written_lifetime_ms(source))
     if not has_message_id(source):
         # Clients tell messages by it, and not all of them give one: it is made here, 32 digits as the service's are.
-        stored.bare = with_message_id(stored.bare, nonces.next().hex() + nonces.next().hex())
+        stored.front = with_message_id(stored.front, nonces.next().hex() + nonces.next().hex())
     message = BrokeredMessage(
         0, 0, ACTIVE, 0, now_ms, NEVER_MS, 0, time_to_live_ms, None, size_bytes, 0, 0, 0, None, stored
     )
@@ -133,7 +131,7 @@ def _read(
     spans = source.sections.spans
     end = spans[_PROPERTIES_END]
     if end >= 0 and payload.find(DECIMAL128, spans[_PROPERTIES_END - 1], end) >= 0:
-        stored.bare = with_service_decimals(stored.bare)
+        stored.front = with_service_decimals(stored.front)
     if stored.delivery_annotations.count:
         stored.delivery_annotations = stored.delivery_annotations.with_service_decimals()
     annotations = stored.message_annotations
@@ -229,16 +227,8 @@ def _read_properties(source: Message, draft: Draft, description: QueueDescriptio
 
 
 def canonical_id(message_id: MessageId) -> str:
-    """Return a message id of any type as text, by which duplicates are recognised.
-
-    A binary that holds text is that text: the official Python SDK sends a received message on with its id as binary.
-    """
-    text = text_of(message_id)
-    if text is not None:
-        return _checked_id("message-id", text)
-    if isinstance(message_id, bytes):
-        return _checked_id("message-id", message_id.hex())
-    return str(message_id) if isinstance(message_id, uuid.UUID) else str(int(message_id))
+    """Return a message id of any type as the text by which duplicates are recognised."""
+    return _checked_id("message-id", id_text(message_id))
 
 
 def session_id_of(bare: bytes) -> str | None:

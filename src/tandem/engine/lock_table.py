@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 from tandem.engine.message import NEVER_MS, SEQUENCE_MASK, BrokeredMessage
 
 if TYPE_CHECKING:
-    from tandem.engine.consumer import Consumer
+    from tandem.engine.consumer import Consumer, Gate
     from tandem.engine.outlet import Outlet
 
-__all__ = ["Lock", "LockTable", "by_consumer", "sequence_number_of_token", "tag_of_token"]
+__all__ = ["Lock", "LockTable", "by_consumer", "find_lock", "sequence_number_of_token", "tag_of_token"]
 
 # A lock token is a GUID: 64 random bits, so that nobody guesses it, and the sequence number, so that it is found
 # without an index of its own. On the wire it appears in two orders of bytes: as an AMQP uuid (RFC 4122), and as a
@@ -27,6 +27,12 @@ _pack_number: Final = struct.Struct(">Q").pack
 
 def sequence_number_of_token(token: bytes) -> int:
     return int.from_bytes(token[8:16], "big") & SEQUENCE_MASK
+
+
+def find_lock(held: dict[int, Lock], token: bytes) -> Lock | None:
+    """Return the lock with this token among those that are held, by sequence number."""
+    lock = held.get(sequence_number_of_token(token))
+    return lock if lock is not None and lock.token == token else None
 
 
 def tag_of_token(token: bytes) -> bytes:
@@ -41,6 +47,7 @@ class Lock:
         "bare",
         "consumer",
         "earlier",
+        "gate",
         "is_enlisted",
         "is_held",
         "later",
@@ -57,12 +64,16 @@ class Lock:
         outlet: Outlet,
         message: BrokeredMessage,
         consumer: Consumer | None,
+        gate: Gate | None,
         locked_until_ms: int,
         nonces: tuple[bytes, bytes],
     ) -> None:
         self.outlet = outlet
         self.message = message
+        # None if a request has locked the message, rather than a receiver.
         self.consumer = consumer
+        # That of the connection which the lock counts to; None where nobody counts.
+        self.gate = gate
         self.locked_until_ms = locked_until_ms
         self.is_held = True
         # A settlement is part of a transaction that is open: the lock lasts as long as that.
@@ -79,14 +90,14 @@ class Lock:
         self.bare = b""
 
     def count(self) -> None:
-        """Count the lock to the connection for whose receiver it is."""
-        if self.consumer is not None and self.consumer.gate is not None:
-            self.consumer.gate.locked_count += 1
+        """Count the lock to the connection that it was taken for."""
+        if self.gate is not None:
+            self.gate.locked_count += 1
 
     def uncount(self) -> None:
         """The lock is over."""
-        if self.consumer is not None and self.consumer.gate is not None:
-            self.consumer.gate.locked_count -= 1
+        if self.gate is not None:
+            self.gate.locked_count -= 1
 
     @property
     def payload(self) -> bytes:
@@ -119,10 +130,12 @@ def by_consumer(locks: list[Lock]) -> list[tuple[Consumer, list[Lock]]]:
 class LockTable:
     """The locks of one outlet, by sequence number."""
 
-    __slots__ = ("_count", "_early", "_first", "_last", "held", "highest")
+    __slots__ = ("_count", "_early", "_first", "_last", "_of_all_sessions", "held", "highest")
 
-    def __init__(self) -> None:
+    def __init__(self, of_all_sessions: dict[int, Lock] | None = None) -> None:
+        """`of_all_sessions` has the locks of all sessions of a line, so that one is found without knowing whose."""
         self.held: dict[int, Lock] = {}
+        self._of_all_sessions = of_all_sessions
         # No lock was ever on a message with a higher sequence number: of those nobody has to look for one.
         self.highest = 0
         # The ends of the line in which they expire.
@@ -136,6 +149,8 @@ class LockTable:
     def add(self, lock: Lock) -> None:
         number = lock.message.sequence_number
         self.held[number] = lock
+        if self._of_all_sessions is not None:
+            self._of_all_sessions[number] = lock
         lock.count()
         self.highest = max(self.highest, number)
         self._append(lock)
@@ -178,24 +193,27 @@ class LockTable:
     def drop(self, lock: Lock) -> None:
         lock.is_held = False
         del self.held[lock.message.sequence_number]
+        if self._of_all_sessions is not None:
+            self._of_all_sessions.pop(lock.message.sequence_number, None)
         self._unlink(lock)
         lock.uncount()
 
     def clear(self) -> None:
         """The messages are gone, and so are their locks."""
-        for lock in self.held.values():
+        for number, lock in self.held.items():
             lock.uncount()
             lock.is_held = False
             lock.earlier = None
             lock.later = None
+            if self._of_all_sessions is not None:
+                self._of_all_sessions.pop(number, None)
         self.held.clear()
         self._first = None
         self._last = None
         self._early.clear()
 
     def find(self, token: bytes) -> Lock | None:
-        lock = self.held.get(sequence_number_of_token(token))
-        return lock if lock is not None and lock.token == token else None
+        return find_lock(self.held, token)
 
     def take_expired(self, now_ms: int) -> list[Lock]:
         """The locks whose time is over. Those of open transactions wait for the end of that."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from tandem.limits import MAX_METERED_KINDS
+
 __all__ = [
     "BACKLOG",
     "BACKLOG_QUEUES",
@@ -41,7 +43,6 @@ SYPHON: Final = "syphon"
 BACKLOG_QUEUES: Final = "/x-servicebus-transfer/"
 
 # Kinds of records in one second. A broker with more clients than that counts the rest together.
-_MAX_RECORDS: Final = 10_000
 _OTHERS: Final = "(others)"
 
 
@@ -210,7 +211,7 @@ class Meter:
         dirty, self.dirty = self.dirty, []
         records: dict[tuple[str, str, str, str, str], OperationRecord] = {}
         for tally in dirty:
-            client = tally.client if len(records) < _MAX_RECORDS else _OTHERS
+            client = tally.client if len(records) < MAX_METERED_KINDS else _OTHERS
             key = (tally.entity, tally.operation, tally.stage, tally.outcome, client)
             record = records.get(key)
             if record is None:

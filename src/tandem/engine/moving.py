@@ -17,6 +17,7 @@ from tandem.engine.queries import ScanQuery
 from tandem.engine.refusal import refusal_of
 from tandem.engine.rule import subject_of
 from tandem.errors import ArgumentOutOfRange, QuotaExceeded
+from tandem.limits import MAX_MENTIONS
 from tandem.rules import REMOVED, Changes, RuleEvaluationError, SqlFilter, apply_changes
 from tandem.wire_names import DEAD_LETTER_ERROR_DESCRIPTION, DEAD_LETTER_REASON
 
@@ -24,13 +25,10 @@ if TYPE_CHECKING:
     from tandem.engine.queue import Queue
     from tandem.engine.subqueue import SubQueue
 
-__all__ = ["MAX_MENTIONS", "REMOVED_PROPERTIES", "Relocation"]
+__all__ = ["REMOVED_PROPERTIES", "Relocation"]
 
 # Application properties that say why a message is dead: one that is sent again is not.
 REMOVED_PROPERTIES: Final = (DEAD_LETTER_REASON, DEAD_LETTER_ERROR_DESCRIPTION)
-
-# Messages. One portion mentions at most these by name, and as many that could not go.
-MAX_MENTIONS: Final = 20
 
 # Messages, and bytes. What is moved in one step: each is read and written whole.
 _PORTION_MESSAGES: Final = 200

@@ -18,8 +18,8 @@ from tandem.engine.backlogs import StrandedBacklog, is_backlog_queue, stranded_b
 from tandem.engine.description import QueueDescription
 from tandem.engine.effects import DropQueue, Effects, PutSetting
 from tandem.engine.head import HeadMemory
+from tandem.engine.hubs.event_hubs import EventHubs
 from tandem.engine.hubs.hub import EventHub
-from tandem.engine.hubs.hubs import EventHubs
 from tandem.engine.message import BrokeredMessage
 from tandem.engine.metering import Meter
 from tandem.engine.queue import STREAMS_PER_QUEUE, Queue

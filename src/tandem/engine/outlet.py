@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Container
 from typing import TYPE_CHECKING, Final
 
-from tandem.engine.consumer import Consumer
+from tandem.engine.consumer import Consumer, Gate
 from tandem.engine.effects import HandedOut, Notice, NoticeKind
 from tandem.engine.head import Head
 from tandem.engine.lock_table import Lock, LockTable
@@ -30,14 +30,18 @@ _PAGES_AHEAD: Final = 4
 class Outlet:
     """One line of available messages and one line of consumers."""
 
-    __slots__ = ("_consumer_count", "_waiting", "head", "locks", "session", "subqueue")
+    __slots__ = ("_consumer_count", "_left_count", "_waiting", "head", "locks", "session", "subqueue")
 
-    def __init__(self, subqueue: SubQueue, session: Session | None) -> None:
+    def __init__(
+        self, subqueue: SubQueue, session: Session | None, locks_of_all_sessions: dict[int, Lock] | None = None
+    ) -> None:
         self.subqueue = subqueue
         self.session = session
         self.head = Head(False, subqueue.namespace.heads)
-        self.locks = LockTable()
+        self.locks = LockTable(locks_of_all_sessions)
         self._waiting: deque[Consumer] = deque()
+        # How many of those who wait have closed since. They leave the line together, when they are half of it.
+        self._left_count = 0
         self._consumer_count = 0
 
     # --- consumers ------------------------------------------------------------------------------------------
@@ -53,7 +57,13 @@ class Outlet:
         self._consumer_count -= 1
         if not self._consumer_count:
             self._waiting.clear()
+            self._left_count = 0
             self.head.clear()
+        elif consumer.is_waiting:
+            self._left_count += 1
+            if self._left_count * 2 > len(self._waiting):
+                self._waiting = deque([one for one in self._waiting if one.is_open])
+                self._left_count = 0
 
     def grant(self, consumer: Consumer, credit: int, is_draining: bool) -> None:
         """The consumer takes this many messages from now on, in place of what was said before."""
@@ -82,6 +92,8 @@ class Outlet:
             if not consumer.can_take():
                 waiting.popleft()
                 consumer.is_waiting = False
+                if not consumer.is_open:
+                    self._left_count -= 1
                 continue
             message = head.first()
             if message is None:
@@ -110,7 +122,7 @@ class Outlet:
             self._look_ahead(waiting, given)
 
     def _lock(self, message: BrokeredMessage, consumer: Consumer, now_ms: int) -> None:
-        lock = self.lock(message, consumer, now_ms)
+        lock = self.lock(message, consumer, consumer.gate, now_ms)
         stored = message.stored
         assert stored is not None
         stored = message.as_delivered(stored)
@@ -120,7 +132,7 @@ class Outlet:
         message.stored = None
         self.subqueue.namespace.effects.deliveries.append(lock)
 
-    def lock(self, message: BrokeredMessage, consumer: Consumer | None, now_ms: int) -> Lock:
+    def lock(self, message: BrokeredMessage, consumer: Consumer | None, gate: Gate | None, now_ms: int) -> Lock:
         subqueue = self.subqueue
         session = self.session
         if session is not None:
@@ -128,7 +140,7 @@ class Outlet:
         else:
             locked_until_ms = now_ms + subqueue.queue.description.lock_duration_ms
             subqueue.wake_at(locked_until_ms)
-        lock = Lock(self, message, consumer, locked_until_ms, subqueue.namespace.nonces.next_pair())
+        lock = Lock(self, message, consumer, gate, locked_until_ms, subqueue.namespace.nonces.next_pair())
         self.locks.add(lock)
         return lock
 

@@ -161,10 +161,13 @@ class Queue:
         """The largest transfer of several messages that a sender is told of."""
         return min(self.max_message_size_bytes, self.namespace.limits.max_batch_size_in_kilobytes << 10)
 
+    def disabled(self, scope: Scope = Scope.LINK) -> EntityDisabled:
+        return EntityDisabled(f"Messaging entity '{self.name}' is currently disabled.", scope)
+
     def read(self, payload: bytes, message_format: int) -> list[Draft]:
         """Judge the messages of a transfer without taking them."""
         if not self.description.can_send:
-            raise EntityDisabled(f"Messaging entity '{self.name}' is currently disabled.", Scope.DELIVERY)
+            raise self.disabled(Scope.DELIVERY)
         namespace = self.namespace
         if message_format == BATCH_FORMAT:
             check_size(len(payload), namespace.limits.max_batch_size_in_kilobytes << 10)
@@ -293,7 +296,7 @@ class Queue:
         if message.state != SCHEDULED:
             message.enqueued_time_ms = self.namespace.now_ms
         self._limit_time_to_live(message)
-        self.main.expect(message)
+        self.main.timetable.expect(message)
         self._write(self.main, message, row, properties)
 
     # --- scheduled messages ---------------------------------------------------------------------------------
@@ -458,10 +461,9 @@ class Queue:
         self.description = description
         self.updated_at_ms = self.namespace.now_ms
         self.record()
-        disabled = EntityDisabled(f"Messaging entity '{self.name}' is currently disabled.")
         if not description.can_receive:
             for subqueue in self.subqueues():
-                subqueue.close_all_consumers(disabled)
+                subqueue.close_all_consumers(self.disabled())
         if description.forward_to is not None and self.main.sessions is not None:
             self.main.free_sessions()
         self._forget_later()

@@ -79,7 +79,7 @@ def subject_of(message: BrokeredMessage, new_id: Callable[[], uuid.UUID] | None 
     stored = message.stored
     assert stored is not None
     return Subject.of_message(
-        stored.bare,
+        stored.front,
         time_to_live_ms=None if message.time_to_live_ms >= NEVER_MS else message.time_to_live_ms,
         scheduled_enqueue_time_ms=message.due_at_ms or None,
         enqueued_time_ms=message.enqueued_time_ms,

@@ -6,12 +6,12 @@ handed out; or it expires, and then each message that was handed out counts as a
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from tandem.engine.consumer import Consumer
 from tandem.engine.effects import Notice, NoticeKind, SetSessionState
-from tandem.engine.lock_table import Lock
+from tandem.engine.lock_table import Lock, find_lock
 from tandem.engine.message import NEVER_MS, BrokeredMessage
 from tandem.engine.outlet import Outlet
 from tandem.engine.queries import ReadySessionsQuery, SessionListQuery, SessionStateQuery
@@ -35,7 +35,14 @@ class Session:
 
     __slots__ = ("consumer", "enlisted_count", "is_held", "key", "locked_until_ms", "outlet", "session_id")
 
-    def __init__(self, subqueue: SubQueue, session_id: str, consumer: Consumer, locked_until_ms: int) -> None:
+    def __init__(
+        self,
+        subqueue: SubQueue,
+        session_id: str,
+        consumer: Consumer,
+        locked_until_ms: int,
+        locks_of_all_sessions: dict[int, Lock],
+    ) -> None:
         self.session_id = session_id
         self.key = session_key(session_id)
         self.consumer = consumer
@@ -43,30 +50,23 @@ class Session:
         self.is_held = True
         # Open transactions that set its state: the lock lasts as long as these.
         self.enlisted_count = 0
-        self.outlet = Outlet(subqueue, self)
+        self.outlet = Outlet(subqueue, self, locks_of_all_sessions)
         self.outlet.open(consumer)
-
-
-class _Waiter:
-    """A consumer that will take any session, until a time."""
-
-    __slots__ = ("consumer", "deadline_ms")
-
-    def __init__(self, consumer: Consumer, deadline_ms: int) -> None:
-        self.consumer = consumer
-        self.deadline_ms = deadline_ms
 
 
 class Sessions:
     """The sessions of one queue that are locked, and the consumers that wait for one."""
 
-    __slots__ = ("_accepted", "_is_searching", "_subqueue", "_to_pump", "_waiters")
+    __slots__ = ("_accepted", "_is_searching", "_locks", "_subqueue", "_to_pump", "_waiters")
 
     def __init__(self, subqueue: SubQueue) -> None:
         self._subqueue = subqueue
         # By their keys, as is what is to be pumped.
         self._accepted: dict[str, Session] = {}
-        self._waiters: deque[_Waiter] = deque()
+        # Consumers that will take any session, and until when. Whoever came first is first.
+        self._waiters: OrderedDict[Consumer, int] = OrderedDict()
+        # The locks of messages of all sessions, by sequence number.
+        self._locks: dict[int, Lock] = {}
         self._is_searching = False
         self._to_pump: dict[str, None] = {}
 
@@ -79,7 +79,7 @@ class Sessions:
     def accept(self, consumer: Consumer, session_id: str | None, wait_ms: int) -> None:
         if session_id is None:
             deadline_ms = self._subqueue.namespace.now_ms + wait_ms
-            self._waiters.append(_Waiter(consumer, deadline_ms))
+            self._waiters[consumer] = deadline_ms
             self._subqueue.wake_at(deadline_ms)
             self._search()
         elif session_key(session_id) in self._accepted:
@@ -95,7 +95,7 @@ class Sessions:
     def _give(self, consumer: Consumer, session_id: str) -> None:
         subqueue = self._subqueue
         locked_until_ms = subqueue.namespace.now_ms + subqueue.queue.description.lock_duration_ms
-        session = Session(subqueue, session_id, consumer, locked_until_ms)
+        session = Session(subqueue, session_id, consumer, locked_until_ms, self._locks)
         self._accepted[session.key] = session
         subqueue.wake_at(locked_until_ms)
         subqueue.namespace.effects.notices.append(Notice(NoticeKind.SESSION_ACCEPTED, consumer))
@@ -123,7 +123,7 @@ class Sessions:
             if not self._waiters:
                 return
             if session_key(session_id) not in self._accepted:
-                self._give(self._waiters.popleft().consumer, session_id)
+                self._give(self._waiters.popitem(last=False)[0], session_id)
         if len(session_ids) == limit:
             # Some of them were accepted by name since the question was asked: there may be more.
             self._search()
@@ -137,7 +137,7 @@ class Sessions:
             session.outlet.head.add(message)
             self._to_pump[session.key] = None
         elif self._waiters:
-            self._give(self._waiters.popleft().consumer, session_id)
+            self._give(self._waiters.popitem(last=False)[0], session_id)
 
     def put_in_line(self, message: BrokeredMessage) -> None:
         """Offer a message that is older than others of its session, or of a session that somebody waits for."""
@@ -168,11 +168,10 @@ class Sessions:
         return None if outlet is None else outlet.session
 
     def find_lock(self, token: bytes) -> Lock | None:
-        for session in self._accepted.values():
-            lock = session.outlet.locks.find(token)
-            if lock is not None:
-                return lock
-        return None
+        """Return the lock with this token, if it is of a session that is still held."""
+        lock = find_lock(self._locks, token)
+        session = None if lock is None else lock.outlet.session
+        return lock if session is not None and session.is_held else None
 
     def held(self, session_id: str) -> Session:
         """The session, or SessionLockLost."""
@@ -199,7 +198,7 @@ class Sessions:
         """The consumer left. Its session is free at once, and its messages were never handed out."""
         session = self.of_consumer(consumer)
         if session is None:
-            self._waiters = deque([waiter for waiter in self._waiters if waiter.consumer is not consumer])
+            self._waiters.pop(consumer, None)
             return
         if session.is_held:
             self._free(session)
@@ -272,22 +271,18 @@ class Sessions:
             self._subqueue.forget_consumer(session.consumer)
             error = SessionLockLost(_SESSION_LOCK_LOST)
             self._subqueue.namespace.effects.notices.append(Notice(NoticeKind.CLOSED, session.consumer, error))
-        late = [waiter for waiter in self._waiters if waiter.deadline_ms <= now_ms]
-        if late:
-            self._waiters = deque([waiter for waiter in self._waiters if waiter.deadline_ms > now_ms])
-            for waiter in late:
-                self._refuse(
-                    waiter.consumer,
-                    OperationTimeout(
-                        "The operation did not complete within the allotted time: no session has messages."
-                    ),
-                )
+        for consumer in [one for one, deadline_ms in self._waiters.items() if deadline_ms <= now_ms]:
+            del self._waiters[consumer]
+            self._refuse(
+                consumer,
+                OperationTimeout("The operation did not complete within the allotted time: no session has messages."),
+            )
         self._search()
 
     def next_deadline_ms(self) -> int:
         deadline_ms = NEVER_MS
         for session in self._accepted.values():
             deadline_ms = min(deadline_ms, session.locked_until_ms)
-        for waiter in self._waiters:
-            deadline_ms = min(deadline_ms, waiter.deadline_ms)
+        for until_ms in self._waiters.values():
+            deadline_ms = min(deadline_ms, until_ms)
         return deadline_ms

@@ -13,13 +13,13 @@ from tandem.engine.consumer import Consumer, Gate
 from tandem.engine.effects import Move, Notice, NoticeKind, SetState
 from tandem.engine.enlistment import require_scheduled
 from tandem.engine.lock_table import Lock
-from tandem.engine.message import ACTIVE, DEFERRED, NEVER_MS, SCHEDULED, SEQUENCE_MASK, BrokeredMessage, row_of
+from tandem.engine.message import ACTIVE, DEFERRED, NEVER_MS, SEQUENCE_MASK, BrokeredMessage, row_of
 from tandem.engine.outlet import Outlet
-from tandem.engine.queries import DueQuery, EnqueuedBeforeQuery, ExpiredQuery, MessagesQuery, NextTimesQuery, RowsQuery
+from tandem.engine.queries import EnqueuedBeforeQuery, MessagesQuery, RowsQuery
 from tandem.engine.session_key import session_key
 from tandem.engine.sessions import Sessions
 from tandem.engine.stream_counts import StreamCounts
-from tandem.engine.visibility import is_delayed
+from tandem.engine.timetable import Timetable
 from tandem.errors import (
     ArgumentOutOfRange,
     MessageLockLost,
@@ -31,7 +31,13 @@ from tandem.errors import (
     Scope,
     SessionLockLost,
 )
-from tandem.limits import MAX_PAGE_MESSAGES, MAX_PEEK_BYTES, MAX_PEEK_MESSAGES, MAX_RECEIVE_BYTES
+from tandem.limits import (
+    MAX_LOCKS_PER_CONNECTION,
+    MAX_PAGE_MESSAGES,
+    MAX_PEEK_BYTES,
+    MAX_PEEK_MESSAGES,
+    MAX_RECEIVE_BYTES,
+)
 from tandem.wire_names import DEAD_LETTER_ERROR_DESCRIPTION, DEAD_LETTER_REASON
 
 if TYPE_CHECKING:
@@ -49,6 +55,9 @@ _TOO_LARGE: Final = (
     f"The messages are larger than {MAX_RECEIVE_BYTES} bytes together, the most that one request can receive. Ask for "
     "fewer of them."
 )
+_TOO_MANY_LOCKS: Final = (
+    f"The connection would hold the locks of more than {MAX_LOCKS_PER_CONNECTION} messages. Settle some of them first."
+)
 _NOT_FOUND: Final = "Failed to lock one or more specified messages. The message does not exist."
 
 
@@ -56,12 +65,6 @@ class SubQueue:
     """A stream of messages with their consumers and locks."""
 
     __slots__ = (
-        "_expired_after",
-        "_expired_after_ms",
-        "_is_activating",
-        "_is_expiring",
-        "_next_due_ms",
-        "_next_expiry_ms",
         "_outlet",
         "_timer_ms",
         "attended_at_ms",
@@ -75,6 +78,7 @@ class SubQueue:
         "sessions",
         "stream",
         "tail",
+        "timetable",
     )
 
     def __init__(self, queue: Queue, kind: SubQueueKind, stream: int, path: str, has_sessions: bool) -> None:
@@ -96,14 +100,7 @@ class SubQueue:
         # Made when somebody needs it: most dead-letter queues have neither messages nor receivers.
         self._outlet: Outlet | None = None
         self.sessions: Sessions | None = Sessions(self) if has_sessions else None
-        self._next_due_ms = NEVER_MS
-        self._next_expiry_ms = NEVER_MS
-        # Where the search for expired messages goes on: those before are handled, or locked and handled when they
-        # come back.
-        self._expired_after_ms = 0
-        self._expired_after = 0
-        self._is_activating = False
-        self._is_expiring = False
+        self.timetable = Timetable(self)
         self._timer_ms = NEVER_MS
 
     @property
@@ -133,7 +130,7 @@ class SubQueue:
         if not self.is_dead_letter:
             self.tail = tail
         if active or scheduled:
-            self._ask_next_times()
+            self.timetable.ask()
 
     @property
     def active_count(self) -> int:
@@ -149,19 +146,9 @@ class SubQueue:
 
     # --- messages coming ------------------------------------------------------------------------------------
 
-    def expect(self, message: BrokeredMessage) -> None:
-        """A message is about to be written, or is on disk: wake up in time for it."""
-        if message.state == SCHEDULED:
-            if message.due_at_ms < self._next_due_ms:
-                self._next_due_ms = message.due_at_ms
-                self.wake_at(message.due_at_ms)
-        elif message.expires_at_ms < self._next_expiry_ms:
-            self._next_expiry_ms = message.expires_at_ms
-            self.wake_at(message.expires_at_ms)
-
     def publish(self, message: BrokeredMessage) -> None:
         """Make a message available whose commit is on disk. The caller must pump."""
-        self.expect(message)
+        self.timetable.expect(message)
         self.tail = max(self.tail, message.sequence_number)
         if message.state != ACTIVE:
             return
@@ -383,14 +370,26 @@ class SubQueue:
     # --- by sequence number ---------------------------------------------------------------------------------
 
     def receive_deferred(
-        self, sequence_numbers: list[int], deletes: bool, session_id: str | None, asker: object
+        self,
+        sequence_numbers: list[int],
+        deletes: bool,
+        session_id: str | None,
+        asker: object,
+        gate: Gate | None = None,
     ) -> None:
-        """All of these deferred messages, or none. Answered with pairs of lock and bytes; no lock if deleted."""
+        """All of these deferred messages, or none. Answered with pairs of lock and bytes; no lock if deleted.
+
+        The locks count to the connection whose gate is given.
+        """
         numbers = [number & SEQUENCE_MASK for number in sequence_numbers]
 
         def answer(messages: list[BrokeredMessage]) -> None:
-            if not self.is_gone(asker):
-                self._received_deferred(numbers, messages, deletes, session_id, asker)
+            if self.is_gone(asker):
+                return
+            if gate is not None and not deletes and gate.locked_count + len(messages) > MAX_LOCKS_PER_CONNECTION:
+                self.namespace.effects.reply(asker, QuotaExceeded(_TOO_MANY_LOCKS))
+                return
+            self._received_deferred(numbers, messages, deletes, session_id, asker, gate)
 
         self.queue.touch()
         self.namespace.effects.queries.append(RowsQuery(self.stream, sorted(set(numbers)), MAX_RECEIVE_BYTES, answer))
@@ -402,6 +401,7 @@ class SubQueue:
         deletes: bool,
         session_id: str | None,
         asker: object,
+        gate: Gate | None,
     ) -> None:
         effects = self.namespace.effects
         outlet = self.outlet
@@ -428,7 +428,7 @@ class SubQueue:
                 answers.append((None, message.unlocked_payload()))
                 self.remove(message)
             else:
-                lock = outlet.lock(message, None, self.namespace.now_ms)
+                lock = outlet.lock(message, None, gate, self.namespace.now_ms)
                 answers.append((lock, message.locked_payload(lock.locked_until_ms, lock.token)))
                 message.stored = None
         effects.reply(asker, answers)
@@ -556,84 +556,8 @@ class SubQueue:
         if self.sessions is not None:
             self.sessions.on_time(now_ms)
             self.wake_at(self.sessions.next_deadline_ms())
-        if self._next_due_ms <= now_ms and not self._is_activating:
-            self._activate()
-        if self._next_expiry_ms <= now_ms and not self._is_expiring:
-            self._expire_due()
         self.wake_at(self.outlet.locks.next_expiry_ms())
-        if not self._is_activating:
-            self.wake_at(self._next_due_ms)
-        if not self._is_expiring:
-            self.wake_at(self._next_expiry_ms)
-
-    def _ask_next_times(self) -> None:
-        def answer(due_ms: int, expiry_ms: int) -> None:
-            self._next_due_ms = due_ms
-            self._next_expiry_ms = expiry_ms
-            self.wake_at(min(due_ms, expiry_ms))
-
-        self.namespace.effects.queries.append(
-            NextTimesQuery(self.stream, self._expired_after_ms, self._expired_after, answer)
-        )
-
-    def _activate(self) -> None:
-        self._is_activating = True
-        self.namespace.effects.queries.append(
-            DueQuery(
-                self.stream,
-                self.namespace.now_ms,
-                self.queue.activation_limit,
-                self.queue.needs_bytes_to_activate,
-                self._activated,
-            )
-        )
-
-    def _activated(self, messages: list[BrokeredMessage]) -> None:
-        """A scheduled message joins the queue as if it were sent now, and gets a new sequence number."""
-        self._is_activating = False
-        if self.queue.is_dropped:
-            return
-        has_delays = self.namespace.visibility is not None
-        for message in messages:
-            if not self.queue.prepare(message):
-                break
-            row = self.move_out(message)
-            has_waited = has_delays and is_delayed(message)
-            if not has_waited:
-                message.enqueued_time_ms = self.namespace.now_ms
-            message.set_state(ACTIVE)
-            self.queue.activate(message, row, has_waited)
-        self._ask_next_times()
-
-    def _expire_due(self) -> None:
-        self._is_expiring = True
-        self.namespace.effects.queries.append(
-            ExpiredQuery(
-                self.stream,
-                self.namespace.now_ms,
-                self._expired_after_ms,
-                self._expired_after,
-                MAX_PAGE_MESSAGES,
-                self._expired,
-            )
-        )
-
-    def _expired(self, messages: list[BrokeredMessage]) -> None:
-        self._is_expiring = False
-        if self.queue.is_dropped:
-            return
-        for message in messages:
-            if message.sequence_number > self.tail:
-                # It expired before it was on disk. Those before it are done; its commit brings us back to this one.
-                self._next_expiry_ms = NEVER_MS
-                return
-            self._expired_after_ms = message.expires_at_ms
-            self._expired_after = message.sequence_number
-            # A locked message lives on until its lock is over; then `_give_back` finds it expired.
-            if self.is_free(message):
-                self.drop_from_head(message)
-                self.expire(message)
-        self._ask_next_times()
+        self.timetable.on_time(now_ms)
 
     def expire(self, message: BrokeredMessage) -> None:
         """The message's time to live is over."""

@@ -2,8 +2,8 @@
 
     sent        copies into subscriptions, in the batch of the send: all of them are on disk, or none
     scheduled   waits in the topic's own stream until it is due, and is copied then
-    costly      one whose rules take long waits there too, due at once, and is copied when they are evaluated; what is
-                sent after it waits behind it
+    costly      one whose rules take long waits there too, due at once, and is copied when they are evaluated; so does
+                one that comes when a turn has made enough copies; what is sent after it waits behind it
     forwarded   from another entity: waits there too, and is due at once. So forwarding stays one move, whatever
                 number of copies comes of it
 
@@ -17,17 +17,16 @@ import uuid
 from typing import TYPE_CHECKING, Final
 
 from tandem import wire_names
-from tandem.amqp.types import Timestamp
 from tandem.engine.description import QueueDescription
 from tandem.engine.intake import usable_session_id
 from tandem.engine.message import SCHEDULED, Admission, BrokeredMessage, SharedBody
 from tandem.engine.queue import Queue
 from tandem.engine.refusal import NO_SESSION
-from tandem.engine.rule import Rule, subject_of
+from tandem.engine.rule import subject_of
 from tandem.engine.selector import Selecting, Selection, Selector
 from tandem.engine.topic_description import TopicDescription
-from tandem.limits import MAX_HEADER_BYTES, MAX_PAGE_MESSAGES
-from tandem.rules import RuleEvaluationError, Subject, apply_changes
+from tandem.limits import MAX_PAGE_MESSAGES
+from tandem.rules import RuleEvaluationError, Subject
 
 if TYPE_CHECKING:
     from tandem.engine.namespace import Namespace
@@ -37,12 +36,8 @@ __all__ = ["Topic"]
 
 _FILTER_ERROR: Final = "FilterEvaluationException"
 
-# System properties that are annotations of a message, by the names that actions give them.
-_ANNOTATIONS: Final = {
-    "partition_key": wire_names.PARTITION_KEY,
-    "via_partition_key": wire_names.VIA_PARTITION_KEY,
-    "scheduled_enqueue_time_ms": wire_names.SCHEDULED_ENQUEUE_TIME,
-}
+# Units of work, as `RULE_WORK_PER_TURN` has them: a copy, with what it takes to write and to publish it.
+_COPY_WORK: Final = 10_000
 
 
 class Topic(Queue):
@@ -88,9 +83,10 @@ class Topic(Queue):
             self._queue_up(message, row, properties)
 
     def _take_or_queue(self, message: BrokeredMessage) -> None:
-        """A message that was sent here: copy it at once, unless its rules take long or others wait already."""
+        """A message that was sent here: copy it at once, unless its rules take long, others wait already, or this turn
+        has made enough copies."""
         selecting: Selecting | None = None
-        if not self._last_waiting:
+        if not self._last_waiting and self.namespace.rule_work_left > 0:
             selecting = self._begin(message)
             if self._go_on(selecting):
                 self._publish(message, selecting)
@@ -116,6 +112,8 @@ class Topic(Queue):
         return True
 
     def prepare(self, message: BrokeredMessage) -> bool:
+        if self.namespace.rule_work_left <= 0:
+            return False
         selecting = self._selecting
         if selecting is None or selecting.scheduled_number != message.sequence_number:
             # Judged as what it will be, and left as what it is: it may have to wait for another turn.
@@ -148,7 +146,9 @@ class Topic(Queue):
         default_ms = self.description.default_message_time_to_live_ms
         if default_ms is not None and default_ms < message.time_to_live_ms:
             message.time_to_live_ms = default_ms
-        selecting = Selecting(subject_of(message, self._new_id), number)
+        stored = message.stored
+        assert stored is not None
+        selecting = Selecting(subject_of(message, self._new_id), stored, number)
         # Each subscription sets the time of its copy; until then it says since when a delayed copy has waited.
         message.enqueued_time_ms = came_at_ms
         return selecting
@@ -197,16 +197,15 @@ class Topic(Queue):
             copy = message.copy()
             copy.admission = admission
             self._enlist(copy, subject, subscription, copies)
-        errors = selection.errors
-        for rule in selection.rules:
+        for acted in selection.acted:
             copy = message.copy()
             copy.admission = admission
-            try:
-                changed = self._act(copy, subject, rule)
-            except RuleEvaluationError as error:
-                errors = [*errors, error]
-            else:
-                self._enlist(copy, changed, subscription, copies)
+            copy.stored = acted.stored
+            copy.size_bytes += acted.added_bytes
+            if acted.time_to_live_ms is not None:
+                copy.time_to_live_ms = acted.time_to_live_ms
+            self._enlist(copy, None, subscription, copies)
+        errors = selection.errors
         if errors and subscription.subscription_description.dead_lettering_on_filter_evaluation_exceptions:
             copy = message.copy()
             copy.admission = admission
@@ -215,44 +214,16 @@ class Topic(Queue):
                 wire_names.DEAD_LETTER_ERROR_DESCRIPTION: str(errors[0]),
             }
             subscription.place_dead(copy, -1, reason)
+            self.namespace.rule_work_left -= _COPY_WORK
             copies.append(copy)
 
-    def _act(self, copy: BrokeredMessage, subject: Subject, rule: Rule) -> Subject:
-        """Do what the rule's action says to one copy. Returns what the copy is judged by from now on."""
-        action = rule.action
-        stored = copy.stored
-        assert action is not None
-        assert stored is not None
-        changes = action.apply(subject)
-        changes.user["RuleName"] = rule.name
-        changed = stored.with_bare(apply_changes(stored.bare, changes))
-        system = changes.system
-        time_to_live_ms = system.get("time_to_live_ms")
-        if isinstance(time_to_live_ms, int):
-            copy.time_to_live_ms = time_to_live_ms
-            changed = changed.with_time_to_live(time_to_live_ms)
-        # Not acted upon here; the next entity does, if the copy is forwarded.
-        annotations: dict[str, object] = {}
-        for name, value in system.items():
-            if name in _ANNOTATIONS:
-                annotations[_ANNOTATIONS[name]] = Timestamp(value) if isinstance(value, int) else value
-        if annotations:
-            changed = changed.with_annotations(annotations)
-        added_bytes = len(changed.bare) - len(stored.bare)
-        if added_bytes > MAX_HEADER_BYTES:
-            raise RuleEvaluationError(
-                f"the action adds {added_bytes} bytes to the properties of the message; at most {MAX_HEADER_BYTES} are "
-                "allowed"
-            )
-        copy.size_bytes += added_bytes
-        copy.stored = changed
-        return subject_of(copy, self._new_id)
-
     def _enlist(
-        self, copy: BrokeredMessage, subject: Subject, subscription: Subscription, copies: list[BrokeredMessage]
+        self, copy: BrokeredMessage, subject: Subject | None, subscription: Subscription, copies: list[BrokeredMessage]
     ) -> None:
+        """Place a copy. `subject` is what rules see of it; None if an action has changed that."""
+        self.namespace.rule_work_left -= _COPY_WORK
         if subscription.description.requires_session:
-            copy.session_id = _session_id(subject)
+            copy.session_id = _session_id(subject_of(copy) if subject is None else subject)
             if copy.session_id is None:
                 subscription.place_dead(copy, -1, NO_SESSION.properties)
                 copies.append(copy)

@@ -84,5 +84,5 @@ def _undefer(subqueue: SubQueue, message: BrokeredMessage, portion: Portion) -> 
         # The search for expired messages has passed it while it was put aside.
         subqueue.expire(message)
         return
-    subqueue.expect(message)
+    subqueue.timetable.expect(message)
     subqueue.put_in_line(message)

@@ -88,6 +88,21 @@ class Gate:
         """Handle a request in the namespace that its host names, with the faults of that namespace."""
         hosted = self._directory.find(request.host)
         _namespace.set(hosted)
+        if request.transport is not None:
+            # Also without a wait: requests that follow each other without pause take turns with everybody else.
+            await asyncio.sleep(wait_of_request_s(request.transport))
+        try:
+            return await self._serve(request, handler, hosted)
+        finally:
+            if request.get(_FAILURE_DELAY_S):
+                await asyncio.sleep(request[_FAILURE_DELAY_S])
+
+    async def _serve(
+        self,
+        request: web.Request,
+        handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
+        hosted: HostedNamespace,
+    ) -> web.StreamResponse:
         if request.path == DIAGNOSIS_PATH:
             return await handler(request)
         if hosted.services.is_restarting and request.path != HEALTH_PATH:
@@ -106,13 +121,9 @@ class Gate:
         if transport is None:
             return hang_up(request)
         services.http_transports.add(transport)
-        # Also without a wait: requests that follow each other without pause take turns with everybody else.
-        await asyncio.sleep(wait_of_request_s(transport))
         try:
             return await self._handle(request, handler, hosted)
         finally:
-            if request.get(_FAILURE_DELAY_S):
-                await asyncio.sleep(request[_FAILURE_DELAY_S])
             services.http_transports.discard(transport)
 
     async def _handle(

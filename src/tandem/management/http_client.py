@@ -15,19 +15,13 @@ from tandem.arguments import Argument
 from tandem.connection_string import ConnectionString
 from tandem.errors import RemoteError, TandemError
 from tandem.hosts import dialled_host
+from tandem.limits import MAX_HTTP_ANSWER_BYTES, REQUEST_TIMEOUT_S
 from tandem.wire_names import JSON_API
 
 __all__ = ["BrokerUnreachable", "HttpClient", "api_path", "failure_text"]
 
-# Seconds. Connecting, and each part of an answer.
-REQUEST_TIMEOUT_S: Final = 30.0
-
 # Seconds. A token is made for one request; the rest is for clocks that differ.
 TOKEN_LIFETIME_S: Final = 600
-
-# Bytes. A page of queues with every property at its longest has less than 4 MB; one of rules that compare many
-# properties with long texts can have more.
-MAX_ANSWER_BYTES: Final = 67_108_864
 
 # Bytes of a refusal that are read, and characters of one that is not of the JSON API that are shown.
 _MAX_REFUSAL_BYTES: Final = 65_536
@@ -53,7 +47,7 @@ class HttpClient:
         """Return the JSON object of an answer; raise `BrokerUnreachable` if no broker answers."""
         try:
             with self.open(method, path, body) as response:
-                value = json.loads(response.read(MAX_ANSWER_BYTES))
+                value = json.loads(response.read(MAX_HTTP_ANSWER_BYTES))
                 if isinstance(value, dict):
                     return value
                 raise ValueError("the answer is not an object")

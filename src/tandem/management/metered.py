@@ -9,9 +9,9 @@ from aiohttp import hdrs, web
 
 from tandem.engine.metering import OK
 from tandem.errors import ProtocolError
+from tandem.limits import MAX_CLIENT_NAME_CHARACTERS
 from tandem.server.hosted_namespace import HostedNamespace
 from tandem.server.nodes.link_meter import outcome_of
-from tandem.server.peer import MAX_CLIENT_NAME_CHARACTERS
 from tandem.wire_names import SYPHON_USER_AGENT
 
 __all__ = ["Metered", "count", "count_as", "count_refusal", "expect_operation"]

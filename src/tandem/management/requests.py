@@ -9,12 +9,10 @@ import msgspec
 from aiohttp import web
 
 from tandem.errors import ArgumentError, ArgumentOutOfRange
+from tandem.limits import MAX_JSON_BODY_BYTES, MAX_PAGE_ENTITIES, MAX_SKIP
 
 __all__ = [
     "DEFAULT_PAGE_ENTITIES",
-    "MAX_BODY_BYTES",
-    "MAX_PAGE_ENTITIES",
-    "MAX_SKIP",
     "is_asked_for",
     "query_number",
     "read_body",
@@ -22,18 +20,11 @@ __all__ = [
     "read_page",
 ]
 
-# Bytes. A description with every property at its longest has less than 4 KB; a correlation filter of 64 properties with
-# the longest names and values has 82,000 characters. A subscription with more rules than fit is given them one by one.
-MAX_BODY_BYTES: Final = 262_144
-
 # Entities. One answer of a list. Service: 100, and at most 100.
 DEFAULT_PAGE_ENTITIES: Final = 100
-MAX_PAGE_ENTITIES: Final = 1_000
 
 # Digits of a 64-bit number. Python needs time that grows with the square of the digits to read a number.
 _MAX_DIGITS: Final = 19
-
-MAX_SKIP: Final = 999_999_999
 
 
 async def read_fields(request: web.Request, names: Mapping[str, str]) -> dict[str, object]:
@@ -41,7 +32,7 @@ async def read_fields(request: web.Request, names: Mapping[str, str]) -> dict[st
 
     The names stand in the URL. A client that sends back what it got may repeat them.
     """
-    body = await read_body(request, MAX_BODY_BYTES)
+    body = await read_body(request, MAX_JSON_BODY_BYTES)
     if not body.strip():
         return {}
     try:

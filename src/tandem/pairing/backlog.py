@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Final
 
-from tandem.client.descriptions import NEVER, QueueDescription
+from tandem.client.entities.entity import NEVER
+from tandem.client.entities.generated import QueueDescription
+from tandem.client.entities.namespace_manager import NamespaceManager
 from tandem.client.errors import MessagingEntityAlreadyExistsError, MessagingError
-from tandem.client.namespace_manager import NamespaceManager
 from tandem.cost.backlog_capacity import BACKLOG_QUEUE_MEGABYTES
 from tandem.errors import ConfigurationError
 from tandem.pairing.marks import BacklogMark
@@ -17,7 +18,6 @@ from tandem.pairing.ownership import TRANSFER, BacklogOwner, BacklogQueue, backl
 
 __all__ = [
     "BACKLOG_BATCH_BYTES",
-    "MAX_BACKLOG_QUEUES",
     "backlog_queue_description",
     "backlog_queue_path",
     "detour_size_text",
@@ -25,9 +25,6 @@ __all__ = [
     "list_backlog_queues",
     "loss_risks",
 ]
-
-# Queues. More than that spread nothing further, and each costs a long poll for ever.
-MAX_BACKLOG_QUEUES: Final = 1_000
 
 # Bytes. What messages share one transfer to a backlog queue; a message that is larger travels alone. Every tier takes
 # that much, and a transfer of that size is soon answered however large a message the queue would take.

@@ -51,8 +51,16 @@ class BacklogPump:
     """The pump of one backlog queue."""
 
     def __init__(
-        self, index: int, receiver: MessageReceiver, primary: SyphonPrimary, long_poll: timedelta, carry: Carry
+        self,
+        primary_namespace: str,
+        index: int,
+        receiver: MessageReceiver,
+        primary: SyphonPrimary,
+        long_poll: timedelta,
+        carry: Carry,
     ) -> None:
+        # The name in the backlog queue: a program that started without its primary may have given it another.
+        self.primary_namespace = primary_namespace
         self.index = index
         self.receiver = receiver
         self._primary = primary

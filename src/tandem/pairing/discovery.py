@@ -12,14 +12,14 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from tandem.client.entities.namespace_manager import NamespaceManager
 from tandem.client.errors import MessagingEntityNotFoundError, UnauthorizedAccessError
 from tandem.client.messaging.messaging_factory import MessagingFactory
-from tandem.client.namespace_manager import NamespaceManager
 from tandem.client.wire.waiting import Waiting
 from tandem.errors import ConfigurationError, TandemError
 from tandem.pairing.backlog import backlog_queue_path, list_backlog_queues
+from tandem.pairing.first_contact import identify_primary
 from tandem.pairing.ownership import BacklogOwner, BacklogQueue, message_counts
-from tandem.pairing.reaching import identify_primary
 
 __all__ = ["LOOK_INTERVAL_S", "BacklogFinder", "FoundBacklog", "NoBacklogQueuesError", "keep_watching"]
 

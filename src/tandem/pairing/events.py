@@ -9,7 +9,11 @@
     backlog-queue-removed    the backlog queue `queue` is out of rotation, for `reason`
     closed                   the client was closed; no entity is named. Only a client that reported something says so
 
-Writing is best effort: sends never wait for it, and what does not fit is left out.
+Every event names the pair: `primary` and `secondary` are addresses as this program spells them, and `primary_namespace`
+is the name in the backlog queues, which is the same for all programs that divert to these queues or empty them.
+
+Writing is best effort: sends never wait for it, and what does not fit is left out. The bulk syphon has time, and writes
+its events with `write_events`.
 """
 
 from __future__ import annotations
@@ -21,16 +25,25 @@ import os
 import socket
 import uuid
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
 from tandem.client.errors import MessagingError
 from tandem.client.messaging.message import BrokeredMessage
 from tandem.client.messaging.messaging_factory import MessagingFactory
+from tandem.limits import MAX_WAITING_PAIRING_EVENTS
 from tandem.pairing.detour import Told
 
-__all__ = ["CLIENTS_PARTITION", "OPERATIONS_HUB", "EventDescriber", "EventReporter", "Listener", "PairingEvent"]
+__all__ = [
+    "CLIENTS_PARTITION",
+    "OPERATIONS_HUB",
+    "EventDescriber",
+    "EventReporter",
+    "Listener",
+    "PairingEvent",
+    "write_events",
+]
 
 OPERATIONS_HUB: Final = "$operations"
 
@@ -41,8 +54,7 @@ CLIENTS_PARTITION: Final = "1"
 Listener = Callable[["PairingEvent"], None]
 PairingEvent = dict[str, object]
 
-# Events. What waits to be written; the oldest are left out first.
-_MAX_WAITING: Final = 1_000
+# Events that are written at once.
 _MAX_PER_BATCH: Final = 100
 
 # Seconds. Counts of messages are summed up for as long as this before they are told.
@@ -58,11 +70,16 @@ _SUMMED: Final = frozenset({"diverted", "syphoned"})
 class EventDescriber:
     """Makes an event of what happened: who tells it, and of which pair."""
 
-    def __init__(self, primary: str, secondary: str, utc_now_s: Callable[[], float]) -> None:
+    def __init__(self, primary: str, primary_namespace: str, secondary: str, utc_now_s: Callable[[], float]) -> None:
         self._utc_now_s = utc_now_s
         # Which program, on which machine, and which of its factories.
         client = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
-        self._teller = {"client": client, "primary": primary, "secondary": secondary}
+        self._teller = {
+            "client": client,
+            "primary": primary,
+            "primary_namespace": primary_namespace,
+            "secondary": secondary,
+        }
 
     def __call__(self, told: Told) -> PairingEvent:
         time = datetime.fromtimestamp(self._utc_now_s(), UTC).isoformat(timespec="milliseconds")
@@ -80,14 +97,20 @@ class EventReporter:
     """Takes what happens, and passes it on. It must be called from the event loop."""
 
     def __init__(
-        self, primary: str, secondary: MessagingFactory, listener: Listener | None, utc_now_s: Callable[[], float]
+        self,
+        primary: str,
+        primary_namespace: str,
+        secondary: MessagingFactory,
+        listener: Listener | None,
+        utc_now_s: Callable[[], float],
     ) -> None:
-        self._describe = EventDescriber(primary, secondary.address, utc_now_s)
+        self._describe = EventDescriber(primary, primary_namespace, secondary.address, utc_now_s)
         # A connection of its own: whichever factory of a pair is closed first, what is left can be told.
         self._factory = secondary.with_settings(secondary.settings)
         self._listener = listener
-        self._sums: dict[tuple[str, str, object], int] = {}
-        self._waiting: deque[PairingEvent] = deque(maxlen=_MAX_WAITING)
+        # Counts of messages by event, entity and the details that tell one backlog queue from another.
+        self._sums: dict[tuple[str, str, tuple[tuple[str, object], ...]], int] = {}
+        self._waiting: deque[PairingEvent] = deque(maxlen=MAX_WAITING_PAIRING_EVENTS)
         self._writer: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
         self._sender = self._factory.create_direct_sender(OPERATIONS_HUB)
@@ -99,7 +122,8 @@ class EventReporter:
             return
         count = told.details.get("count")
         if told.event in _SUMMED and isinstance(count, int):
-            key = (told.event, told.entity, told.details.get("queue"))
+            details = tuple(item for item in told.details.items() if item[0] != "count")
+            key = (told.event, told.entity, details)
             self._sums[key] = self._sums.get(key, 0) + count
         else:
             self._emit(self._describe(told))
@@ -119,8 +143,8 @@ class EventReporter:
 
     def _emit_sums(self) -> None:
         sums, self._sums = self._sums, {}
-        for (event, entity, queue), count in sums.items():
-            self._emit(self._describe(Told(event, entity, {"count": count, "queue": queue})))
+        for (event, entity, details), count in sums.items():
+            self._emit(self._describe(Told(event, entity, {"count": count, **dict(details)})))
 
     async def _write_all(self) -> None:
         """Until there is nothing left. What could not be written is left out: the next may fare better."""
@@ -135,9 +159,7 @@ class EventReporter:
     async def _write(self, events: list[PairingEvent]) -> None:
         if not self._is_written:
             return
-        payloads = [
-            BrokeredMessage(json.dumps(event), content_type="application/json").to_payload() for event in events
-        ]
+        payloads = [_message_of(event).to_payload() for event in events]
         try:
             while payloads:
                 payloads = payloads[await self._sender.send_some(payloads, _WRITE_TIMEOUT_S) :]
@@ -157,3 +179,26 @@ class EventReporter:
             writer.cancel()
             await asyncio.wait([writer])
         await self._factory.close()
+
+
+async def write_events(secondary: MessagingFactory, events: Sequence[PairingEvent]) -> bool:
+    """Write events, and return when the secondary has them.
+
+    Returns False if the secondary keeps no operations, or takes none with this key. Raises the error of a secondary
+    that cannot be reached in the time that the factory's settings allow.
+    """
+    sender = secondary.create_message_sender(OPERATIONS_HUB)
+    try:
+        for first in range(0, len(events), _MAX_PER_BATCH):
+            await sender.send_batch([_message_of(event) for event in events[first : first + _MAX_PER_BATCH]])
+    except MessagingError as error:
+        if error.is_transient:
+            raise
+        return False
+    finally:
+        await sender.close()
+    return True
+
+
+def _message_of(event: PairingEvent) -> BrokeredMessage:
+    return BrokeredMessage(json.dumps(event), content_type="application/json")

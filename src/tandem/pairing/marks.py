@@ -13,15 +13,11 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
+from tandem.limits import MAX_PRIMARY_ADDRESSES, MAX_USER_METADATA_CHARACTERS
+
 __all__ = ["BacklogMark"]
 
 _KEY: Final = "tandem-backlog"
-
-# Characters. What the service takes as the UserMetadata of an entity.
-_MAX_CHARACTERS: Final = 1_024
-
-# Addresses. More spellings of one primary are not remembered; the oldest go first.
-_MAX_ADDRESSES: Final = 8
 
 
 @dataclass(frozen=True)
@@ -35,7 +31,7 @@ class BacklogMark:
     def with_address(self, address: str) -> BacklogMark:
         """Return the mark that also remembers this address, as the newest."""
         others = [known for known in self.addresses if known != address]
-        return dataclasses.replace(self, addresses=(*others, address)[-_MAX_ADDRESSES:])
+        return dataclasses.replace(self, addresses=(*others, address)[-MAX_PRIMARY_ADDRESSES:])
 
     def without_address(self, address: str) -> BacklogMark:
         """Return the mark that does not remember this address."""
@@ -47,7 +43,7 @@ class BacklogMark:
         if self.id is not None:
             fields["id"] = self.id
         text = json.dumps({_KEY: fields})
-        if len(text) > _MAX_CHARACTERS and self.addresses:
+        if len(text) > MAX_USER_METADATA_CHARACTERS and self.addresses:
             return dataclasses.replace(self, addresses=self.addresses[1:]).to_text()
         return text
 

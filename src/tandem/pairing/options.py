@@ -8,12 +8,12 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from tandem.client.entities.namespace_manager import NamespaceManager
 from tandem.client.messaging.interception import SendInterceptor
 from tandem.client.messaging.messaging_factory import MessagingFactory
-from tandem.client.namespace_manager import NamespaceManager
 from tandem.client.wire.checks import require_timedelta, require_whole_number
 from tandem.errors import ConfigurationError
-from tandem.pairing.backlog import MAX_BACKLOG_QUEUES
+from tandem.limits import MAX_BACKLOG_QUEUES, MAX_PAIRING_INTERVAL_S
 from tandem.pairing.events import Listener
 from tandem.pairing.judging import FailoverRule
 
@@ -33,8 +33,7 @@ DEFAULT_BACKLOG_QUEUES: Final = 10
 DEFAULT_FAILOVER_INTERVAL: Final = timedelta(seconds=10)
 DEFAULT_PING_INTERVAL: Final = timedelta(minutes=1)
 
-# The longest times that make sense: after a day of failures, or without a ping, nobody speaks of availability.
-_MAX_INTERVAL: Final = timedelta(days=1)
+_MAX_INTERVAL: Final = timedelta(seconds=MAX_PAIRING_INTERVAL_S)
 
 
 class PairedNamespaceOptions(abc.ABC):

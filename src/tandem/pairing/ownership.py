@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tandem.client.descriptions import QueueDescription
+from tandem.client.entities.generated import QueueDescription
 from tandem.connection_string import ServiceAddress
 from tandem.errors import ConfigurationError
 from tandem.hosts import is_cloud_host, is_loopback
@@ -26,6 +26,7 @@ __all__ = [
     "BacklogQueue",
     "ForeignBacklogError",
     "Reached",
+    "backlog_place",
     "backlog_queues_of",
     "message_counts",
     "resolve_owner",
@@ -34,6 +35,12 @@ __all__ = [
 TRANSFER: Final = "x-servicebus-transfer"
 
 _PATH: Final = re.compile(rf"(?P<name>.+)/{TRANSFER}/(?P<index>[0-9]{{1,9}})", re.IGNORECASE)
+
+
+def backlog_place(path: str) -> tuple[str, int] | None:
+    """Return the name of the primary and the index in the path of a backlog queue. None for any other path."""
+    found = _PATH.fullmatch(path)
+    return None if found is None else (found["name"], int(found["index"]))
 
 
 class ForeignBacklogError(ConfigurationError):
@@ -59,10 +66,8 @@ class BacklogQueue:
 
     @staticmethod
     def of(queue: QueueDescription) -> BacklogQueue | None:
-        found = _PATH.fullmatch(queue.path)
-        if found is None:
-            return None
-        return BacklogQueue(found["name"], int(found["index"]), BacklogMark.parse(queue.user_metadata), queue)
+        place = backlog_place(queue.path)
+        return None if place is None else BacklogQueue(*place, BacklogMark.parse(queue.user_metadata), queue)
 
 
 @dataclass(frozen=True)

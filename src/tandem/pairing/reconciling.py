@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from tandem.client.namespace_manager import NamespaceManager
+from tandem.client.entities.namespace_manager import NamespaceManager
 from tandem.errors import TandemError
 from tandem.pairing.backlog import ensure_backlog_queues, list_backlog_queues
 from tandem.pairing.detour import Told

@@ -23,9 +23,10 @@ from typing import Final
 
 from tandem.addresses import parse_address
 from tandem.amqp.types import Described, Timestamp
-from tandem.client.atom import read_duration
+from tandem.client.entities.atom import read_duration
 from tandem.client.messaging.message import BrokeredMessage
 from tandem.errors import ArgumentError, TandemError, UsageError
+from tandem.limits import MAX_MESSAGE_TIME_TO_LIVE_MS
 from tandem.rules.values import TIMESPAN, TimeSpan
 
 __all__ = [
@@ -56,9 +57,6 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 
 # [-][d.]hh:mm[:ss[.fffffff]]; what is negative or below a millisecond means nothing as a time to live.
 _TIMESPAN_TEXT: Final = re.compile(r"(?:(\d{1,8})\.)?(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,7}))?)?", re.ASCII)
-
-# Milliseconds. The longest time to live that fits its field in a header; a longer one is as good as none.
-_MAX_TTL_MS: Final = 2**32 - 1
 
 
 class NotRestorable(TandemError):
@@ -189,7 +187,7 @@ def _read_time_to_live(value: object) -> timedelta | None:
         raise NotRestorable(
             f"{TIME_TO_LIVE} is {value!r:.80}; it must be a TimeSpan, such as 00:01:30 or PT1M30S, or milliseconds"
         )
-    return None if ttl_ms > _MAX_TTL_MS else timedelta(milliseconds=ttl_ms)
+    return None if ttl_ms > MAX_MESSAGE_TIME_TO_LIVE_MS else timedelta(milliseconds=ttl_ms)
 
 
 def _time_to_live_ms(value: object) -> int | None:

@@ -38,12 +38,12 @@ from tandem.pairing.detour import (
 from tandem.pairing.discovery import keep_watching
 from tandem.pairing.events import EventReporter
 from tandem.pairing.failover import FailoverState
+from tandem.pairing.first_contact import identify_primary, require_two_namespaces
 from tandem.pairing.following import follow
 from tandem.pairing.judging import judge_backlog, judge_ping, judge_primary
 from tandem.pairing.options import SendAvailabilityPairedNamespaceOptions
 from tandem.pairing.ownership import BacklogOwner, Reached, resolve_owner
 from tandem.pairing.ping import make_ping
-from tandem.pairing.reaching import identify_primary, require_two_namespaces
 from tandem.pairing.reconciling import reconcile
 from tandem.pairing.rewriting import rewrite
 from tandem.pairing.rotation import BacklogRotation
@@ -76,7 +76,7 @@ class SendAvailabilityPairedNamespace:
         self._waiting = primary.settings.waiting
         self._rotation = BacklogRotation(options.backlog_queue_count, options.choose)
         self._reporter = EventReporter(
-            primary.address, self._secondary, options.listener, self._secondary.settings.waiting.utc_now_s
+            primary.address, owner.name, self._secondary, options.listener, self._secondary.settings.waiting.utc_now_s
         )
         self._owner = owner
         paths = [backlog_queue_path(owner.name, index) for index in range(options.backlog_queue_count)]

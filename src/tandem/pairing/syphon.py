@@ -24,6 +24,7 @@ from tandem.errors import TandemError
 from tandem.pairing.backlog_pump import BATCH, BacklogPump
 from tandem.pairing.detour import Told
 from tandem.pairing.judging import is_refused_for_good
+from tandem.pairing.ownership import backlog_place
 from tandem.pairing.rewriting import NotRestorable, restore
 from tandem.pairing.syphon_primary import SyphonPrimary
 from tandem.wire_names import SYPHON_USER_AGENT
@@ -95,9 +96,10 @@ class Syphon:
         for path in backlog_paths:
             if path.lower() in self._pumps or self._primary.is_closing:
                 continue
-            index = int(path.rpartition("/")[2])
+            place = backlog_place(path)
+            assert place is not None, f"'{path}' is not a backlog queue"
             receiver = self._secondary.create_message_receiver(path)
-            pump = BacklogPump(index, receiver, self._primary, self._long_poll, self._carry)
+            pump = BacklogPump(*place, receiver, self._primary, self._long_poll, self._carry)
             self._pumps[path.lower()] = pump
             self._running.add(asyncio.create_task(pump.run()))
 
@@ -160,7 +162,8 @@ class Syphon:
                 if is_refused_for_good(error) and not self._primary.is_closing:
                     return await self._dead_letter(message, _REFUSED, f"'{path}' at {self._primary.address}: {error}")
         self.moved_count += 1
-        self._tell(Told("syphoned", path, {"count": 1, "queue": pump.index}))
+        details = {"count": 1, "queue": pump.index, "primary_namespace": pump.primary_namespace}
+        self._tell(Told("syphoned", path, details))
         try:
             await message.complete()
         except MessagingError:

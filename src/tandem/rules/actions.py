@@ -86,14 +86,17 @@ class SqlAction:
         """What the action changes in this message. RuleEvaluationError if it cannot: then it changes nothing."""
         draft = subject.draft()
         changes = Changes()
-        for statement in self.statements:
-            target = statement.target
-            if isinstance(target, UserProperty):
-                _change_user(draft, changes, target, statement.value)
-            else:
-                assert isinstance(target, SystemProperty)
-                value = None if statement.value is None else statement.value.evaluate(draft)
-                _change_system(draft, changes, target.code, value)
+        try:
+            for statement in self.statements:
+                target = statement.target
+                if isinstance(target, UserProperty):
+                    _change_user(draft, changes, target, statement.value)
+                else:
+                    assert isinstance(target, SystemProperty)
+                    value = None if statement.value is None else statement.value.evaluate(draft)
+                    _change_system(draft, changes, target.code, value)
+        finally:
+            subject.work += draft.work
         return changes
 
     def __str__(self) -> str:

@@ -12,8 +12,7 @@ from tandem.rules.actions import SqlAction
 from tandem.rules.changes import REMOVED, Changes
 from tandem.rules.errors import RuleEvaluationError
 from tandem.rules.expressions import (
-    Conjunction,
-    Disjunction,
+    Junction,
     Negation,
     Node,
     Parameter,
@@ -120,9 +119,9 @@ def _collect(node: Node, outcome: object, subject: Subject, reasons: list[Reason
     """The parts of a predicate that made its outcome."""
     if isinstance(node, Negation):
         _collect(node.operand, None if outcome is None else outcome is False, subject, reasons)
-    elif isinstance(node, (Conjunction, Disjunction)):
+    elif isinstance(node, Junction):
         # The value that decides alone; any other outcome is that of all operands together.
-        decisive = isinstance(node, Disjunction)
+        decisive = node.decisive
         for operand in node.operands:
             value = operand.evaluate(subject)
             if value is outcome:

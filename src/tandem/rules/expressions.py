@@ -38,6 +38,7 @@ __all__ = [
     "Exists",
     "In",
     "IsNull",
+    "Junction",
     "Like",
     "Negation",
     "NewId",
@@ -61,6 +62,12 @@ ADDITIVE: Final = 5
 MULTIPLICATIVE: Final = 6
 UNARY: Final = 7
 PRIMARY: Final = 8
+
+# Units of work, as `RULE_WORK_PER_TURN` has them, for long strings: characters that are joined, or compared, for one
+# unit, as powers of two; and for each character of a name that is put into lower case.
+_JOINED_SHIFT: Final = 3
+_COMPARED_SHIFT: Final = 4
+_FOLDED_WORK: Final = 2
 
 # Words that cannot be names without brackets. SET and REMOVE could: only an action knows them, and only at the
 # beginning of a statement. They are printed in brackets all the same.
@@ -243,6 +250,7 @@ class PropertyFunction(Node):
             return None
         if not isinstance(name, str):
             raise RuleEvaluationError(f"{self}: the name must be a string, got {shown(name)}")
+        subject.work += _FOLDED_WORK * len(name)
         return subject.user(fold(name))
 
     def children(self) -> list[Node]:
@@ -319,6 +327,8 @@ class Arithmetic(Node):
         result = self.operands[0].evaluate(subject)
         for index in range(len(self.operators)):
             result = combine(self.operators[index], result, self.operands[index + 1].evaluate(subject))
+            if isinstance(result, str):
+                subject.work += len(result) >> _JOINED_SHIFT
         return result
 
     def level(self) -> int:
@@ -390,10 +400,14 @@ class Comparison(Predicate):
         if code <= _NOT_EQUAL:
             # Nearly every filter compares a property with a string.
             if isinstance(left, str) and isinstance(right, str):
+                if len(left) == len(right):
+                    subject.work += len(left) >> _COMPARED_SHIFT
                 return (left == right) == (code == _EQUAL)
             equal = is_equal(left, right)
             return None if equal is None else equal == (code == _EQUAL)
         relation = order(left, right)
+        if isinstance(left, str):
+            subject.work += len(left) >> _COMPARED_SHIFT
         if relation == INCOMPARABLE:
             return None
         if relation == UNORDERED:
@@ -479,6 +493,8 @@ class In(Predicate):
         if value is None:
             return None
         is_unknown = False
+        if isinstance(value, str):
+            subject.work += (len(value) >> _COMPARED_SHIFT) * len(self.members)
         for member in self.members:
             equal = is_equal(value, member.evaluate(subject))
             if equal is None:
@@ -588,12 +604,27 @@ class Negation(Predicate):
 
 
 class Junction(Predicate):
-    """Predicates that are joined by the same word."""
+    """Predicates that are joined by the same word: `decisive` if one is that; else unknown if one is; else not."""
 
-    __slots__ = ("operands",)
+    __slots__ = ("decisive", "operands")
 
-    def __init__(self, operands: list[Node]) -> None:
+    def __init__(self, operands: list[Node], decisive: bool) -> None:
         self.operands = operands
+        self.decisive = decisive
+
+    def evaluate(self, subject: Subject) -> object:
+        decisive: object = self.decisive
+        is_unknown = False
+        for operand in self.operands:
+            value = operand.evaluate(subject)
+            if value is decisive:
+                return value
+            if value is None:
+                is_unknown = True
+        return None if is_unknown else not self.decisive
+
+    def level(self) -> int:
+        return OR if self.decisive else AND
 
     def children(self) -> list[Node]:
         return self.operands
@@ -601,27 +632,18 @@ class Junction(Predicate):
     def parts(self) -> tuple[object, ...]:
         return (self.operands,)
 
+    def text(self) -> str:
+        level = self.level()
+        return (" OR " if self.decisive else " AND ").join([_enclosed(operand, level + 1) for operand in self.operands])
+
 
 class Conjunction(Junction):
     """`p AND q AND …`: false if one is false; else unknown if one is unknown; else true."""
 
     __slots__ = ()
 
-    def evaluate(self, subject: Subject) -> object:
-        is_unknown = False
-        for operand in self.operands:
-            value = operand.evaluate(subject)
-            if value is False:
-                return False
-            if value is None:
-                is_unknown = True
-        return None if is_unknown else True
-
-    def level(self) -> int:
-        return AND
-
-    def text(self) -> str:
-        return " AND ".join([_enclosed(operand, AND + 1) for operand in self.operands])
+    def __init__(self, operands: list[Node]) -> None:
+        super().__init__(operands, False)
 
 
 class Disjunction(Junction):
@@ -629,18 +651,5 @@ class Disjunction(Junction):
 
     __slots__ = ()
 
-    def evaluate(self, subject: Subject) -> object:
-        is_unknown = False
-        for operand in self.operands:
-            value = operand.evaluate(subject)
-            if value is True:
-                return True
-            if value is None:
-                is_unknown = True
-        return None if is_unknown else False
-
-    def level(self) -> int:
-        return OR
-
-    def text(self) -> str:
-        return " OR ".join([_enclosed(operand, OR + 1) for operand in self.operands])
+    def __init__(self, operands: list[Node]) -> None:
+        super().__init__(operands, True)

@@ -10,8 +10,9 @@ import datetime
 import decimal
 import uuid
 from collections.abc import Callable, Mapping
+from typing import Final
 
-from tandem.amqp.message import Message, MessageId, Properties
+from tandem.amqp.message import Message, MessageId, Properties, id_text
 from tandem.errors import DecodeError
 from tandem.rules.errors import RuleArgumentError, RuleEvaluationError
 from tandem.rules.system import (
@@ -42,6 +43,9 @@ from tandem.rules.system import (
 from tandem.rules.values import DateTime, TimeSpan, amqp_value, fold, rule_value
 
 __all__ = ["Subject", "system_value"]
+
+# Units of work, as `RULE_WORK_PER_TURN` has them: to decode a user property, or to copy one for an action.
+_PROPERTY_WORK: Final = 500
 
 
 class Subject:
@@ -146,7 +150,7 @@ class Subject:
         return self._system[code]
 
     def draft(self) -> Subject:
-        """A copy that an action can change."""
+        """A copy that an action can change. It has done the work that it takes to make it."""
         draft = Subject(self.new_id)
         self.system_at(MESSAGE_ID)
         draft._system = self._system.copy()
@@ -161,6 +165,7 @@ class Subject:
             spellings[folded].append(name)
         draft._raw = raw
         draft._spellings = spellings
+        draft.work = _PROPERTY_WORK * len(raw)
         return draft
 
     def raw_user(self, folded_name: str) -> object:
@@ -207,8 +212,8 @@ class Subject:
         except DecodeError as error:
             raise RuleEvaluationError(f"the message's properties cannot be read: {error}") from error
         system = self._system
-        system[MESSAGE_ID] = _id_text(properties.message_id)
-        system[CORRELATION_ID] = _id_text(properties.correlation_id)
+        system[MESSAGE_ID] = _optional_id(properties.message_id)
+        system[CORRELATION_ID] = _optional_id(properties.correlation_id)
         system[CONTENT_TYPE] = rule_value(properties.content_type)
         system[LABEL] = properties.subject
         system[TO] = properties.to
@@ -228,6 +233,7 @@ class Subject:
 
     def _read_user(self) -> dict[str, object]:
         values = _seen(self._written())
+        self.work += _PROPERTY_WORK * len(values)
         self._user = values
         return values
 
@@ -253,13 +259,8 @@ def _encodable(value: object) -> object:
     return value
 
 
-def _id_text(message_id: MessageId | None) -> object:
-    """Ids are strings to the service, whatever type the sender wrote."""
-    if message_id is None or isinstance(message_id, str):
-        return message_id
-    if isinstance(message_id, bytes):
-        return message_id.hex()
-    return str(message_id) if isinstance(message_id, uuid.UUID) else str(int(message_id))
+def _optional_id(message_id: MessageId | None) -> object:
+    return None if message_id is None else id_text(message_id)
 
 
 def system_value(code: int, value: object) -> object:

@@ -11,13 +11,11 @@ import re
 from typing import Final
 
 from tandem.errors import ArgumentError
+from tandem.limits import MAX_WRITTEN_VALUE_CHARACTERS
 from tandem.rules.values import MAX_DATETIME_TICKS, MAX_INT64, MIN_INT64, DateTime, TimeSpan, Written, rule_value
 from tandem.wire_names import TICKS_PER_SECOND
 
 __all__ = ["read_written"]
-
-# Characters. The longest text that a client writes is a duration with seven digits in each part, of half this length.
-_MAX_CHARACTERS: Final = 100
 
 # The least and the greatest value of each type of integer. SDKs write integers of 64 bits as an int: that of Go all of
 # them, that of Python negative ones. Each reads what it wrote, and Go does not read a long, so the type stays.
@@ -59,8 +57,10 @@ def read_written(kind: str, text: str, field: str) -> object:
         return text
     if kind == "anyURI":
         return Written(kind, text, text)
-    if len(text) > _MAX_CHARACTERS:
-        raise ArgumentError(f"{field} has {len(text):,} characters; a {kind:.20} has at most {_MAX_CHARACTERS}")
+    if len(text) > MAX_WRITTEN_VALUE_CHARACTERS:
+        raise ArgumentError(
+            f"{field} has {len(text):,} characters; a {kind:.20} has at most {MAX_WRITTEN_VALUE_CHARACTERS}"
+        )
     return Written(kind, text, _read(kind, text.strip(), field))
 
 

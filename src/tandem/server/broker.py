@@ -25,7 +25,7 @@ from tandem.engine.tiers import Tier
 from tandem.engine.transaction_memory import BrokerTransactionMemory
 from tandem.errors import BrokerStalled, ConfigurationError, ConnectionForced, StoreFailed
 from tandem.hosts import DEFAULT_NAMESPACE, LOCAL_DOMAIN
-from tandem.limits import MAX_UNDECIDED_BYTES_PER_CLIENT
+from tandem.limits import AUTHENTICATION_TIMEOUT_S, MAX_UNDECIDED_BYTES_PER_CLIENT
 from tandem.server.directory import Directory
 from tandem.server.door import Door
 from tandem.server.health.monitor import Monitor
@@ -36,7 +36,6 @@ from tandem.server.listen_address import ListenAddress, placed
 from tandem.server.listener import Listener, ListenerLimits
 from tandem.server.peer import Peer
 from tandem.server.runner import Asker, Runner
-from tandem.server.services import AUTHENTICATION_TIMEOUT_S
 from tandem.server.throttle import Throttle
 from tandem.server.tls import server_context
 

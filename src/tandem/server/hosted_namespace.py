@@ -24,7 +24,8 @@ from tandem.ids import Nonces
 from tandem.namespace_identity import NamespaceIdentity
 from tandem.server.keys import load_or_make_keys, protect_keys, save_keys
 from tandem.server.operations import OperationsRecorder
-from tandem.server.runner import Asker, Runner, restore
+from tandem.server.restoring import restore
+from tandem.server.runner import Asker, Runner
 from tandem.server.services import Services
 from tandem.server.throttle import Throttle
 from tandem.store.opening import DATABASE_NAME

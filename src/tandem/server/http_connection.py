@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from tandem.driver.turns import Allowance
-from tandem.limits import STRANGER_BURST_REQUESTS, STRANGER_REQUESTS_PER_SECOND
+from tandem.limits import MAX_STRANGER_MESSAGE_BYTES, STRANGER_BURST_REQUESTS, STRANGER_REQUESTS_PER_SECOND
 
 if TYPE_CHECKING:
     from tandem.driver.endpoint import Endpoint
 
-__all__ = ["HttpConnection", "HttpTransport", "trust", "wait_of_request_s"]
+__all__ = ["HttpConnection", "HttpTransport", "hear", "trust", "wait_of_request_s"]
 
 # Bytes. What aiohttp is given in one turn of the loop: some hundred of the smallest requests or WebSocket messages.
 # A request of 1 MiB takes 64 turns then, of some ten microseconds each where nothing else is to be done.
@@ -44,6 +44,8 @@ class HttpConnection(asyncio.Protocol):
         self._allowance = Allowance(STRANGER_BURST_REQUESTS, STRANGER_REQUESTS_PER_SECOND, self._loop.time())
         # AMQP inside a WebSocket, which has to prove who it is by itself.
         self.tunnelled: Endpoint | None = None
+        # Input since the last message of the WebSocket, all of which aiohttp may hold.
+        self._unheard_bytes = 0
 
     # --- who it is ------------------------------------------------------------------------------------------
 
@@ -57,6 +59,16 @@ class HttpConnection(asyncio.Protocol):
         self._is_trusted = True
         if self._timer is not None:
             self._timer.cancel()
+
+    def hear(self) -> None:
+        """A message of the WebSocket was whole, and is taken."""
+        self._unheard_bytes = 0
+
+    @property
+    def _is_too_much(self) -> bool:
+        """A stranger has sent more than any message that is taken from it before it has proved something."""
+        endpoint = self.tunnelled
+        return endpoint is not None and endpoint.is_stranger and self._unheard_bytes > MAX_STRANGER_MESSAGE_BYTES
 
     def wait_of_request_s(self) -> float:
         """Count a request. Return for how long it has to wait, as those of a stranger do who sends many."""
@@ -102,6 +114,10 @@ class HttpConnection(asyncio.Protocol):
         if self._left_at >= len(self._left):
             self._left = b""
             self._left_at = 0
+        self._unheard_bytes += len(piece)
+        if self._is_too_much:
+            self.abort()
+            return
         self._choose_reading()
         self._handler.data_received(piece)
 
@@ -209,6 +225,12 @@ class HttpTransport(asyncio.Transport):
 def wait_of_request_s(transport: asyncio.Transport) -> float:
     """Return for how long a request that came on this transport has to wait."""
     return transport.connection.wait_of_request_s() if isinstance(transport, HttpTransport) else 0.0
+
+
+def hear(transport: asyncio.Transport | None) -> None:
+    """Note that a message of the WebSocket on this transport was whole."""
+    if isinstance(transport, HttpTransport):
+        transport.connection.hear()
 
 
 def trust(transport: asyncio.Transport | None) -> None:

@@ -24,6 +24,7 @@ from zlib import crc32
 from tandem.auth.keys import ALL_RIGHTS, KEY_BYTES, AuthorizationRule, KeyRing, make_key
 from tandem.connection_string import DEVELOPMENT_KEY, ROOT_RULE_NAME
 from tandem.errors import ConfigurationError
+from tandem.limits import MAX_KEYS_FILE_BYTES
 from tandem.store.damage import Damage
 from tandem.store.quarantine import copy_aside
 
@@ -43,9 +44,6 @@ DEFAULT_DATA_DIR: Final = Path("tandem-data")
 
 # The field of the file that holds its checksum.
 _CHECKSUM: Final = "checksum"
-
-# Bytes. The rules of a namespace and of a thousand entities; a larger file is none of ours.
-MAX_KEYS_FILE_BYTES: Final = 16_777_216
 
 
 def load_or_make_keys(data_dir: Path, is_dev: bool) -> KeyRing:

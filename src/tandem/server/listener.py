@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 from tandem.driver.endpoint import Endpoint, close_endpoints
 from tandem.errors import ConfigurationError, ConnectionForced
 from tandem.hosts import bracketed
-from tandem.limits import MAX_ARRIVALS
+from tandem.limits import AUTHENTICATION_TIMEOUT_S, FIRST_BYTES_TIMEOUT_MS, MAX_ARRIVALS, MIN_ARRIVAL_PATIENCE_MS
 from tandem.server.door import Door
 from tandem.server.http_connection import HttpConnection
-from tandem.server.services import AUTHENTICATION_TIMEOUT_S
 from tandem.server.sniffer import Arrival, Handshakes, Speech
 from tandem.store.descriptors import is_out_of_descriptors
 
@@ -27,14 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["Listener", "ListenerLimits"]
 
 logger = logging.getLogger(__name__)
-
-# Milliseconds. From being accepted until a connection has said what it speaks, a TLS handshake and the head of the
-# first HTTP request included.
-FIRST_BYTES_TIMEOUT_MS: Final = 10_000
-
-# Milliseconds. A connection that is younger does not make room for others: when many clients come back at once, as
-# after a restart, the rest of them waits in the kernel's queue while the handshakes of the first are computed.
-MIN_ARRIVAL_PATIENCE_MS: Final = 2_000
 
 # Connections. How many are accepted before others have their turn on the loop.
 ACCEPT_BURST: Final = 16

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, cast
 
 from tandem.addresses import Address, parse_address, split_hub_path
 from tandem.amqp import (
@@ -33,6 +33,7 @@ from tandem.amqp import (
     SessionFailed,
 )
 from tandem.amqp.link import Link
+from tandem.amqp.performatives import Begin, Open
 from tandem.amqp.settings import PLAIN
 from tandem.amqp.terminus import Source, Target
 from tandem.auth import Claims, ClaimSet, Right, expired_text, is_sas_token, login, verify
@@ -48,40 +49,37 @@ from tandem.errors import (
     Scope,
     UnauthorizedAccess,
 )
-from tandem.limits import STRANGER_BURST_WORK, STRANGER_WORK_PER_SECOND
+from tandem.limits import AUTHENTICATION_TIMEOUT_S, STRANGER_BURST_WORK, STRANGER_WORK_PER_SECOND
 from tandem.server.cross_entity import CrossEntitySessions
-from tandem.server.faults.faults import Encounter
+from tandem.server.faults.active_faults import Encounter, Faults
+from tandem.server.faults.links import FaultyEgress, FaultyLink, connect
 from tandem.server.nodes.acknowledging import SEND, Acknowledging
 from tandem.server.nodes.cbs import CbsLink
 from tandem.server.nodes.coordinator import CoordinatorLink
-from tandem.server.nodes.entity import Egress, Ingress
+from tandem.server.nodes.egress import Egress
 from tandem.server.nodes.event_hub import EventEgress, EventIngress
 from tandem.server.nodes.hub_management import HubManagementLink
+from tandem.server.nodes.ingress import Ingress
 from tandem.server.nodes.link_meter import LinkMeter
 from tandem.server.nodes.management import ManagementLink
 from tandem.server.nodes.request_gate import RequestGate
 from tandem.server.nodes.responses import ResponseLink
-from tandem.server.services import AUTHENTICATION_TIMEOUT_S, Services
+from tandem.server.services import Services
 from tandem.server.tracking import Tracker
 
 if TYPE_CHECKING:
     from tandem.server.directory import Directory
+from tandem.limits import (
+    MAX_CLIENT_NAME_CHARACTERS,
+    MAX_LINKS_BEFORE_AUTHENTICATION,
+    MAX_LINKS_PER_CONNECTION,
+    MAX_SESSIONS_BEFORE_AUTHENTICATION,
+)
 from tandem.wire_names import CBS_NODE, SYPHON_USER_AGENT
 
 __all__ = ["Peer"]
 
 logger = logging.getLogger(__name__)
-
-# Links and sessions of a connection that has not proved anything yet: the two of `$cbs` and the two of `$management`,
-# tried a few times.
-MAX_LINKS_BEFORE_AUTHENTICATION: Final = 8
-MAX_SESSIONS_BEFORE_AUTHENTICATION: Final = 8
-
-# Links. Of one connection, whatever its sessions. The SDKs have a handful for each entity.
-MAX_LINKS_PER_CONNECTION: Final = 5_000
-
-# Characters. Of a client's name in the stream of operations.
-MAX_CLIENT_NAME_CHARACTERS: Final = 64
 
 Node = (
     Ingress
@@ -160,7 +158,7 @@ class Peer:
                         cast("Ingress", node).on_delivery(event)
                 elif isinstance(event, DispositionReceived):
                     node = event.link.context
-                    if isinstance(node, Egress):
+                    if isinstance(node, (Egress, FaultyEgress)):
                         node.on_disposition(event)
                 elif isinstance(event, CreditReceived):
                     node = event.link.context
@@ -208,6 +206,8 @@ class Peer:
         if supervisor is None:
             raise error
         logger.error("a connection from %s failed", self.endpoint.peer_name, exc_info=error)
+        if isinstance(node, FaultyLink):
+            node = node.node
         if isinstance(node, Ingress | Egress | EventIngress | EventEgress | ManagementLink):
             supervisor.entity_failed(node.address.entity, error)
 
@@ -257,7 +257,8 @@ class Peer:
         elif isinstance(event, LinkDetached | LinkFailed):
             self.forget(event.link)
         elif isinstance(event, SessionBegun):
-            _forget_words(event.session)
+            if event.session.begin is not None:
+                _forget_words(event.session.begin)
             self._on_begun()
         elif isinstance(event, SessionEnded | SessionFailed):
             self._close_session(event.session)
@@ -269,6 +270,7 @@ class Peer:
             self._choose_namespace(event.open.hostname)
             self.client_name = event.open.container_id[:MAX_CLIENT_NAME_CHARACTERS]
             self.is_syphon = SYPHON_USER_AGENT in str((event.open.properties or {}).get("user-agent", ""))
+            _forget_words(event.open)
 
     # --- who it is ------------------------------------------------------------------------------------------
 
@@ -390,6 +392,11 @@ class Peer:
         faults = self.services.faults
         return None if faults is None else faults.meet(right, path, partial(self.turn, again))
 
+    def connect_links(self, faults: Faults | None) -> None:
+        """Lead every link by way of faults, or directly to its node if there are none."""
+        for link, node in self._nodes.items():
+            connect(link, node, faults)
+
     def turn(self, step: Callable[[], None]) -> None:
         """Go on with something that was held up. A failure ends this connection, and no other that was held up."""
         self.services.runner.begin()
@@ -426,9 +433,9 @@ class Peer:
     def regulate_receivers(self) -> None:
         """What they may be given has changed."""
         self.services.runner.deliver_decided()
-        for node in list(self._nodes.values()):
+        for link, node in list(self._nodes.items()):
             if isinstance(node, Egress | EventEgress):
-                self._attempt(node, node.on_credit)
+                self._attempt(node, cast("Egress", link.context).on_credit)
         self._end_attempts()
         self.endpoint.flush_soon()
 
@@ -505,14 +512,20 @@ class Peer:
             if is_sending:
                 return ResponseLink(self, event, address.resource)
             return ManagementLink(self, event, subqueue, address)
-        self.require(Right.LISTEN if is_sending else Right.SEND, address)
+        right = Right.LISTEN if is_sending else Right.SEND
+        self.require(right, address)
         path = split_hub_path(address.path)
         hub = namespace.find_hub(address.path)
+        faults = self.services.faults
         if hub is not None:
+            if faults is not None:
+                faults.check_path(right, hub.name)
             if is_sending:
                 return EventEgress(self, event, hub, path, address)
             return EventIngress(self, event, hub, path, address)
         subqueue = namespace.resolve(address)
+        if faults is not None:
+            faults.check_path(right, subqueue.queue.name)
         if is_sending:
             self.cross_entity.check_receiver(event.link.session, subqueue.queue)
             node: Node = Egress(self, event, subqueue, address)
@@ -533,7 +546,7 @@ class Peer:
             node.close()
             return
         self._nodes[link] = node
-        link.context = node
+        connect(link, node, self.services.faults)
         if isinstance(node, ResponseLink):
             self.response_links.append(node)
 
@@ -575,13 +588,14 @@ class Peer:
         self._close_all()
 
 
-def _forget_words(session: Session) -> None:
-    """Keep the numbers of a begin. What it says beside them has no meaning here, and may be large."""
-    begin = session.begin
-    if begin is not None:
-        begin.properties = None
-        begin.offered_capabilities = None
-        begin.desired_capabilities = None
+def _forget_words(greeting: Open | Begin) -> None:
+    """Keep the numbers and names of an open or a begin. What they say beside them is read, and may be large."""
+    greeting.properties = None
+    greeting.offered_capabilities = None
+    greeting.desired_capabilities = None
+    if isinstance(greeting, Open):
+        greeting.incoming_locales = None
+        greeting.outgoing_locales = None
 
 
 def _belongs(path: str, entity: str) -> bool:

@@ -19,23 +19,22 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol, TypeVar, cast
 
 from tandem.clock import Clock
-from tandem.engine.descriptions import description_of
 from tandem.engine.effects import Effects, HandedOut, Notice
-from tandem.engine.hubs.description import EventHubDescription
 from tandem.engine.hubs.receiver import EventDelivery
 from tandem.engine.lock_table import Lock, by_consumer
 from tandem.engine.message import NEVER_MS
 from tandem.engine.namespace import Namespace
 from tandem.engine.queries import Query
-from tandem.engine.queue import STREAMS_PER_QUEUE, Queue
-from tandem.engine.rule import Rule
-from tandem.engine.subscription import Subscription
-from tandem.errors import ServerBusy, StateError, StoreCorrupt, StoreDamaged, StoreFailed, TandemError
+from tandem.engine.queue import Queue
+from tandem.errors import ServerBusy, StateError, StoreDamaged, StoreFailed
 from tandem.server.client_failures import ClientFailures
 from tandem.server.commit_watch import CommitWatch
-from tandem.store.base import Entities, Recovered, Store
+from tandem.server.maintenance import Maintenance
+from tandem.server.restoring import restore_entities
+from tandem.server.sweeping import Sweeping
+from tandem.store.base import Store
 
-__all__ = ["Asker", "Receiver", "Runner", "Supervisor", "restore"]
+__all__ = ["Asker", "Receiver", "Runner", "Supervisor"]
 
 logger = logging.getLogger(__name__)
 
@@ -51,14 +50,6 @@ _ROOM_INTERVAL_MS: Final = 250
 
 # Milliseconds. A timer is never set further ahead: it costs little to look, and a heap of far timers costs memory.
 _MAX_SLEEP_MS: Final = 60_000
-
-# Seconds. Between two looks after the events of hubs: what is to be sealed, and what retention takes. While events
-# are being sealed the next piece of work is given as soon as one is done, or ingest would outrun it.
-_MAINTENANCE_INTERVAL_S: Final = 1.0
-_SEALING_INTERVAL_S: Final = 0.02
-
-# Seconds. Between two portions of what deleted queues left behind.
-_SWEEP_INTERVAL_S: Final = 0.05
 
 # Commits in a row before an entity is read again from the store. One is enough unless other entities forward to it.
 _MAX_RELOAD_COMMITS: Final = 1_000
@@ -133,15 +124,14 @@ class Runner:
         self._duplicates: set[int] = set()
         self._shared_bytes: dict[int, int] = {}
         self._queries: deque[Query] = deque()
-        self._is_committing = False
+        self.is_committing = False
         self._is_flush_scheduled = False
-        self._is_failed = False
+        self.is_failed = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ms = NEVER_MS
         self._room_known_until_ms = 0
-        self._sweeping: asyncio.TimerHandle | None = None
-        self._maintenance: asyncio.TimerHandle | None = None
-        self._is_maintenance_due = False
+        self.sweeping = Sweeping(self, store)
+        self._maintenance = Maintenance(self, store.events)
         self._quiet: asyncio.Future[None] | None = None
         # Entities to read again from the store, and what to do then.
         self._to_reload: dict[Queue, Callable[[], None]] = {}
@@ -158,6 +148,11 @@ class Runner:
         self._supervisor = supervisor
         self._client_failures.is_supervised = True
         self.namespace.contains_failures = True
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether something is being written or committed."""
+        return self.is_committing or bool(self._batch)
 
     def now_ms(self) -> int:
         """What the clock says by which the engine lives."""
@@ -183,7 +178,7 @@ class Runner:
             self._dispatch(effects)
         if namespace.failures:
             self._report_failures()
-        if not self._is_flush_scheduled and not self._is_committing:
+        if not self._is_flush_scheduled and not self.is_committing:
             self._is_flush_scheduled = True
             self._loop.call_soon(self._flush)
 
@@ -234,7 +229,7 @@ class Runner:
         return await self._answer(waiting)
 
     def _wait(self) -> _Waiting:
-        if self._is_failed:
+        if self.is_failed:
             raise self._restarting()
         return _Waiting(self._loop.create_future())
 
@@ -249,17 +244,17 @@ class Runner:
 
     def _flush(self) -> None:
         self._is_flush_scheduled = False
-        if self._is_committing or self._is_failed:
+        if self.is_committing or self.is_failed:
             return
         try:
             if self._to_reload:
                 self._reload()
             has_writes = self._write()
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
             return
-        if has_writes or self._store.has_uncommitted:
-            self._is_committing = True
+        if has_writes or self._store.events.has_uncommitted:
+            self.is_committing = True
             self.commit_watch.begin()
             future = self._loop.run_in_executor(self._executor, self._store.commit)
             future.add_done_callback(self._on_committed)
@@ -319,14 +314,14 @@ class Runner:
             self.namespace.is_disk_full = not self._store.has_room()
 
     def _on_committed(self, future: asyncio.Future[None]) -> None:
-        self._is_committing = False
+        self.is_committing = False
         self.commit_watch.end()
         error = future.exception()
         if isinstance(error, StoreDamaged):
-            self._fail(error)
+            self.fail(error)
         elif error is not None:
-            self._fail(_CommitFailed(str(error) if isinstance(error, StoreFailed) else f"the commit failed: {error!r}"))
-        elif not self._is_failed:
+            self.fail(_CommitFailed(str(error) if isinstance(error, StoreFailed) else f"the commit failed: {error!r}"))
+        elif not self.is_failed:
             self._release()
 
     def _release(self) -> None:
@@ -334,7 +329,7 @@ class Runner:
         try:
             self._release_batch()
         except Exception as error:
-            self._fail(error)
+            self.fail(error)
             return
         self._go_on()
 
@@ -346,7 +341,7 @@ class Runner:
         if self._shared_bytes:
             namespace.shared(self._shared_bytes)
             self._shared_bytes = {}
-        self._store.committed()
+        self._store.events.committed()
         failures = self._client_failures
         for effects in batch:
             namespace.committed(effects, duplicates)
@@ -363,9 +358,9 @@ class Runner:
                 except Exception as error:
                     failures.contain(message.consumer.context, error)
         failures.finish()
-        if self._is_maintenance_due:
+        if self._maintenance.is_overdue:
             # Not before the events of this commit are counted: what it says of sizes includes them.
-            self._maintain()
+            self._maintenance.perform()
         namespace.settle_turn()
         self._dispatch(namespace.effects)
         if namespace.failures:
@@ -381,7 +376,7 @@ class Runner:
         effects = namespace.effects
         is_decided = effects.has_writes or effects.queries or effects.replies or effects.handed_out
         is_to_be_sent = effects.deliveries or effects.notices or effects.event_deliveries or namespace.has_to_settle
-        return bool(is_decided or is_to_be_sent or self._queries or self._store.has_uncommitted)
+        return bool(is_decided or is_to_be_sent or self._queries or self._store.events.has_uncommitted)
 
     def _go_on(self) -> None:
         if self._has_more or self._to_reload:
@@ -389,56 +384,9 @@ class Runner:
         else:
             if self._quiet is not None and not self._quiet.done():
                 self._quiet.set_result(None)
-            self.sweep_soon()
-        self._maintain_later()
+            self.sweeping.schedule()
+        self._maintenance.schedule()
         self._arm()
-
-    def _maintain_later(self) -> None:
-        if self._maintenance is None and len(self.namespace.hubs):
-            interval_s = _SEALING_INTERVAL_S if self._store.has_more_to_seal else _MAINTENANCE_INTERVAL_S
-            self._maintenance = self._loop.call_later(interval_s, self._on_maintenance)
-
-    def _on_maintenance(self) -> None:
-        self._maintenance = None
-        # The store is left alone while it commits.
-        self._is_maintenance_due = self._is_committing
-        if not self._is_committing and not self._is_failed:
-            self.begin()
-            self._maintain()
-            # Now: what follows may be a long commit, after which it would be due at once.
-            self._maintain_later()
-            self.finish()
-
-    def _maintain(self) -> None:
-        """Look after the events of hubs."""
-        self._is_maintenance_due = False
-        hubs = self.namespace.hubs
-        try:
-            trimmed = self._store.maintain(self.namespace.now_ms, hubs.retention())
-        except Exception as error:
-            self._fail(error)
-            return
-        for one in trimmed:
-            hubs.trimmed(one.hub_number, one.partition_id, one.begin_sequence_number, one.size_bytes)
-
-    def sweep_soon(self) -> None:
-        """Look for something to sweep, as soon as there is nothing better to do."""
-        if self._sweeping is None and not self._is_failed:
-            self._sweeping = self._loop.call_later(_SWEEP_INTERVAL_S, self._sweep)
-
-    def _sweep(self) -> None:
-        """Delete a little of what deleted queues left, when there is nothing better to do."""
-        self._sweeping = None
-        if self._is_committing or self._batch or self._is_failed:
-            return
-        try:
-            swept = self._store.sweep()
-        except Exception as error:
-            self._fail(error)
-            return
-        if swept is not None:
-            self.namespace.shared(swept.shared_bytes)
-            self._sweeping = self._loop.call_later(_SWEEP_INTERVAL_S, self._sweep)
 
     # --- time -----------------------------------------------------------------------------------------------
 
@@ -460,7 +408,7 @@ class Runner:
 
     def _on_timer(self) -> None:
         self._timer = None
-        if self._is_failed:
+        if self.is_failed:
             return
         self.begin()
         if self.alarm is not None:
@@ -485,7 +433,7 @@ class Runner:
         namespace = self.namespace
         numbers = [number for queue in reloads if not queue.is_dropped for number in namespace.set_aside(queue)]
         for _ in range(_MAX_RELOAD_COMMITS):
-            if self._write() or self._store.has_uncommitted:
+            if self._write() or self._store.events.has_uncommitted:
                 try:
                     self._store.commit()
                 except StoreDamaged:
@@ -509,7 +457,7 @@ class Runner:
 
     # --- the end --------------------------------------------------------------------------------------------
 
-    def _fail(self, error: Exception) -> None:
+    def fail(self, error: Exception) -> None:
         """Nothing that was promised to disk may be told any more. What is true is on disk: start again from there."""
         is_of_store = isinstance(error, StoreFailed)
         if not is_of_store:
@@ -525,12 +473,12 @@ class Runner:
 
     def fail_as_damaged(self, error: StoreDamaged) -> None:
         """Stop acknowledging: something of the store was found damaged that nobody had asked for."""
-        if not self._is_failed:
-            self._fail(error)
+        if not self.is_failed:
+            self.fail(error)
 
     def abandon(self) -> None:
         """Release nothing more. Whoever waits for an answer is told that the namespace restarts."""
-        self._is_failed = True
+        self.is_failed = True
         self._cancel_timers()
         for waiting in list(self._waiting):
             waiting.release(self._restarting())
@@ -544,7 +492,7 @@ class Runner:
         )
 
     def _cancel_timers(self) -> None:
-        for timer in (self._timer, self._sweeping, self._maintenance):
+        for timer in (self._timer, self.sweeping, self._maintenance):
             if timer is not None:
                 timer.cancel()
 
@@ -552,12 +500,12 @@ class Runner:
         """Until everything that was decided is on disk and told."""
         self._quiet = self._loop.create_future()
         self.finish()
-        if not self._is_failed:
+        if not self.is_failed:
             await self._quiet
 
     async def close(self) -> None:
         """Finish what was accepted, and let go of the store. Waits for a commit in progress, however long it takes."""
-        if not self._is_failed:
+        if not self.is_failed:
             await self.quiet()
         self._cancel_timers()
         # In a thread: a commit in progress may take its time, and the event loop has other namespaces to serve.
@@ -580,73 +528,3 @@ class _Waiting:
             self.future.set_exception(answer)
         else:
             self.future.set_result(answer)
-
-
-def restore(namespace: Namespace, store: Store) -> None:
-    """Fill a fresh namespace with what its store holds."""
-    recovered = store.recover()
-    namespace.restore_body_number(recovered.last_body_number)
-    restore_entities(namespace, Entities(recovered.queues, recovered.streams, recovered.rules))
-    _restore_hubs(namespace, recovered)
-
-
-def restore_entities(namespace: Namespace, recovered: Entities) -> None:
-    """Add entities as they are on disk."""
-    # A topic is older than its subscriptions, but numbers come round.
-    for record in sorted(recovered.queues, key=lambda one: one.kind == "subscription"):
-        try:
-            description = description_of(record.kind, record.fields)
-            restored = namespace.restore(record.number, description, record.created_at_ms, record.updated_at_ms)
-            restored.restore_ids(record.last_id_at_ms)
-        except Exception as error:
-            raise StoreCorrupt(f"the description of {record.kind} {record.number} cannot be used: {error}") from error
-    for rule in recovered.rules:
-        subscription = namespace.queue_of_stream(rule.queue_number * STREAMS_PER_QUEUE)
-        if not isinstance(subscription, Subscription):
-            raise StoreCorrupt(f"the rule '{rule.name}' is of subscription {rule.queue_number}, which has no record")
-        try:
-            subscription.restore_rule(Rule.from_fields(rule.name, rule.fields, rule.created_at_ms))
-        except TandemError as error:
-            raise StoreCorrupt(f"the rule '{rule.name}' of '{subscription.name}' cannot be used: {error}") from error
-    for stream in recovered.streams:
-        queue = namespace.queue_of_stream(stream.stream)
-        if queue is None:
-            raise StoreCorrupt(
-                f"the store counts messages of a queue {stream.stream // STREAMS_PER_QUEUE} without record"
-            )
-        if stream.stream == queue.main.stream:
-            queue.next_sequence_number = max(queue.next_sequence_number, stream.next_sequence_number)
-        for subqueue in queue.subqueues():
-            if subqueue.stream == stream.stream:
-                subqueue.restore(
-                    stream.active,
-                    stream.deferred,
-                    stream.scheduled,
-                    stream.size_bytes,
-                    stream.next_sequence_number - 1,
-                )
-
-
-def _restore_hubs(namespace: Namespace, recovered: Recovered) -> None:
-    hubs = namespace.hubs
-    hubs.restore_number(max(recovered.log.last_hub_number, recovered.last_dropped_hub))
-    for record in recovered.hubs:
-        try:
-            description = EventHubDescription.from_fields(record.fields)
-        except TandemError as error:
-            raise StoreCorrupt(f"the description of hub {record.number} cannot be used: {error}") from error
-        hubs.restore(record.number, description, record.created_at_ms, record.updated_at_ms)
-    for place in recovered.log.partitions:
-        hub = hubs.find_number(place.hub_number)
-        if hub is not None:
-            hub.partitions[place.partition_id].restore(
-                place.begin_sequence_number, place.next_sequence_number, place.last_enqueued_at_ms, place.size_bytes
-            )
-    for producer in recovered.log.producers:
-        hub = hubs.find_number(producer.hub_number)
-        if hub is not None:
-            hub.partitions[producer.partition_id].producers.restore(producer.mark)
-    for progress in recovered.progress:
-        hub = hubs.find_number(progress.hub_number)
-        if hub is not None:
-            hub.progress.restore(progress.group, progress.partition_id, progress.fields)

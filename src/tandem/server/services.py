@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from tandem.auth import JwtValidator, KeyRing
 from tandem.clock import Clock
 from tandem.engine.namespace import Namespace
 from tandem.server.admission import Admission
 from tandem.server.entity_loads import EntityLoads
+from tandem.server.faults.active_faults import Faults
 from tandem.server.faults.desk import FaultDesk
-from tandem.server.faults.faults import Faults
 from tandem.server.runner import Runner, Supervisor
 from tandem.server.throttle import Throttle
 from tandem.server.tracking import Tracker
@@ -20,11 +20,7 @@ from tandem.server.tracking import Tracker
 if TYPE_CHECKING:
     from tandem.server.peer import Peer
 
-__all__ = ["AUTHENTICATION_TIMEOUT_S", "Services"]
-
-
-# Seconds. How long a connection may stay without proving anything. Service: 20.
-AUTHENTICATION_TIMEOUT_S: Final = 20.0
+__all__ = ["Services"]
 
 
 class Services:

@@ -10,16 +10,14 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, cast
 
+from tandem.limits import MAX_HTTP_HEAD_BYTES
+
 __all__ = ["Arrival", "Handshakes", "Speech", "recognise"]
 
 # The first byte of a TLS handshake record (RFC 8446 5.1). Neither AMQP nor HTTP begins with it.
 TLS_HANDSHAKE: Final = 0x16
 
 AMQP: Final = b"AMQP"
-
-# Bytes. The request line and the headers of the first HTTP request. aiohttp bounds each line to 8,190; a token in a
-# header is what makes an honest head long.
-MAX_HTTP_HEAD_BYTES: Final = 32_768
 
 # TLS handshakes that are started in one turn of the loop.
 HANDSHAKES_PER_TURN: Final = 4

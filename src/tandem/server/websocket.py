@@ -15,7 +15,8 @@ from aiohttp import ClientError, WSCloseCode, WSMsgType, hdrs, web
 
 from tandem.driver.endpoint import Endpoint, close_endpoints
 from tandem.errors import ConnectionForced
-from tandem.server.http_connection import HttpTransport
+from tandem.limits import MAX_OUTGOING_WEBSOCKET_BYTES, MAX_WEBSOCKET_MESSAGE_BYTES
+from tandem.server.http_connection import HttpTransport, hear
 
 __all__ = ["WebSocketTransport", "add_websocket_route", "websocket_endpoints"]
 
@@ -25,13 +26,6 @@ SUBPROTOCOL: Final = "AMQPWSB10"
 # Names for AMQP as a subprotocol: that of the service first, then the registered one, which the SDKs of Go and .NET
 # offer. Both mean the same stream of bytes.
 SUBPROTOCOLS: Final = (SUBPROTOCOL, "amqp")
-
-# Bytes. A message that arrives is held until it is whole. The SDKs put one frame into each: this is two of the largest.
-MAX_INCOMING_MESSAGE_BYTES: Final = 2_097_152
-
-# Bytes. What we put into one message. It is the largest frame of the service, so that no client meets a larger message
-# here than there.
-MAX_OUTGOING_MESSAGE_BYTES: Final = 65_536
 
 # Bytes. Where nobody says otherwise, a transport with more than this to write is congested (as in asyncio's own).
 DEFAULT_WRITE_BUFFER_HIGH_BYTES: Final = 65_536
@@ -71,7 +65,7 @@ def add_websocket_route(app: web.Application, make_endpoint: Callable[[], Endpoi
             compress=False,
             # aiohttp would answer any number of pings before anybody else has a turn.
             autoping=False,
-            max_msg_size=MAX_INCOMING_MESSAGE_BYTES,
+            max_msg_size=MAX_WEBSOCKET_MESSAGE_BYTES,
         )
         await response.prepare(request)
         endpoint = make_endpoint()
@@ -148,6 +142,7 @@ class WebSocketTransport(asyncio.Transport):
             if self._is_over:
                 return
             message = await self._response.receive()
+            hear(self._underlying)
             message_count += 1
             if message_count % MESSAGES_PER_TURN == 0:
                 # While messages are there to be taken nothing above waits for anything, and nobody else has a turn.
@@ -173,8 +168,8 @@ class WebSocketTransport(asyncio.Transport):
         """Write until nothing is left. Everything written in one turn of the loop is there when this starts."""
         try:
             while self._buffer:
-                chunk = bytes(self._buffer[:MAX_OUTGOING_MESSAGE_BYTES])
-                del self._buffer[:MAX_OUTGOING_MESSAGE_BYTES]
+                chunk = bytes(self._buffer[:MAX_OUTGOING_WEBSOCKET_BYTES])
+                del self._buffer[:MAX_OUTGOING_WEBSOCKET_BYTES]
                 await self._response.send_bytes(chunk)
                 self._tell_relief()
             if self._close_code is not None:

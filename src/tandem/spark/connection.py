@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Final
 
 from tandem.connection_string import ConnectionString
 from tandem.errors import ConfigurationError
+from tandem.location import Location, LocationError
 from tandem.spark.given_options import GivenOptions, Option, OptionError
 
 __all__ = ["CONNECTION_OPTIONS", "DEFAULT_VARIABLE", "given_connection_string", "parse"]
@@ -42,9 +42,9 @@ def given_connection_string(options: GivenOptions, environment: Mapping[str, str
         path = options.text(way)
         assert path is not None
         try:
-            return Path(path).read_text(encoding="utf-8").strip()
-        except OSError as error:
-            raise options.wrong(way, f"it cannot be read: {error.strerror or error}") from None
+            return Location(path).read_text().strip()
+        except LocationError as error:
+            raise options.wrong(way, str(error)) from None
     variable = options.text("connectionStringVariable") or DEFAULT_VARIABLE
     value = environment.get(variable, "").strip()
     if not value:

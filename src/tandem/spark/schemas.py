@@ -124,6 +124,7 @@ PAIRING_EVENTS: Final = _columns(
     ("entity", StringType()),
     ("client", StringType()),
     ("primary", StringType()),
+    ("primary_namespace", StringType()),
     ("secondary", StringType()),
     ("count", LongType()),
     ("queue", StringType()),

@@ -2,7 +2,7 @@
 
 base      what every store promises
 sqlite    on disk: one SQLite database, one transaction per batch
-memory    the same in memory, for tests and simulations
-commit    batches, one after the other, with the fsync off the event loop
+events    the events of hubs beside the messages: a log of them
+log       the log of events
 check     reads a store from end to end and says what contradicts what
 """

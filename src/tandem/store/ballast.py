@@ -11,16 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+from tandem.limits import MIN_FREE_DISK_BYTES
 from tandem.store.descriptors import with_descriptors
 
-__all__ = ["BALLAST_BYTES", "Ballast"]
+__all__ = ["Ballast"]
 
 # Bytes. As much as the log may hold, so that it can be copied into the database and start from its beginning.
-BALLAST_BYTES: Final = 67_108_864
 _BALLAST_NAME: Final = "ballast"
-
-# Bytes. Below this much free space no new messages are taken, well before the disk is full indeed.
-_LOW_SPACE_BYTES: Final = 33_554_432
 
 
 class Ballast:
@@ -39,7 +36,7 @@ class Ballast:
         """Whether there is space for new messages, with the ballast in its place again."""
         if not self._is_there:
             self._is_there = self._make()
-        has_room = self._is_there and self.free_bytes() >= _LOW_SPACE_BYTES
+        has_room = self._is_there and self.free_bytes() >= MIN_FREE_DISK_BYTES
         self.is_space_low = not has_room
         return has_room
 
@@ -53,7 +50,7 @@ class Ballast:
             return True
         if self._path.exists() and self._path.stat().st_size == self._size_bytes:
             return True
-        if self.free_bytes() < self._size_bytes + _LOW_SPACE_BYTES:
+        if self.free_bytes() < self._size_bytes + MIN_FREE_DISK_BYTES:
             return False
         try:
             with with_descriptors(lambda: self._path.open("wb")) as file:

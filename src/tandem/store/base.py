@@ -17,6 +17,7 @@ __all__ = [
     "LAST_DROPPED_HUB",
     "RESERVED_EVENTS",
     "Entities",
+    "Events",
     "HubRecord",
     "ProgressRecord",
     "QueueRecord",
@@ -136,8 +137,32 @@ class Swept(NamedTuple):
     shared_bytes: dict[int, int]
 
 
+class Events(Protocol):
+    """The events of hubs in a store, beside its messages. They are written, committed and read with these."""
+
+    @property
+    def has_uncommitted(self) -> bool:
+        """Return whether maintenance has left something to commit."""
+
+    @property
+    def has_more_to_seal(self) -> bool:
+        """Return whether events wait for maintenance: then it is worth doing soon."""
+
+    def committed(self) -> None:
+        """Make the events of the last commit readable."""
+
+    def maintain(self, now_ms: int, retention: Mapping[int, tuple[int | None, int | None]]) -> list[Trimmed]:
+        """Do a bounded piece of maintenance: seal events, and delete those that retention does not keep.
+
+        `retention` says by hub for how many milliseconds, and how many bytes of a partition, are kept.
+        """
+
+
 class Store(Protocol):
     """A place where messages survive."""
+
+    @property
+    def events(self) -> Events: ...
 
     def recover(self) -> Recovered:
         """What was committed last."""
@@ -151,25 +176,8 @@ class Store(Protocol):
     def read(self, query: Query) -> None:
         """Answer a query from what was written."""
 
-    @property
-    def has_uncommitted(self) -> bool:
-        """Whether looking after events has left something to commit."""
-
-    @property
-    def has_more_to_seal(self) -> bool:
-        """Whether events wait for being looked after: then it is worth doing soon."""
-
     def commit(self) -> None:
         """Make it last. May run in another thread, while this one leaves the store alone. StoreFailed is final."""
-
-    def committed(self) -> None:
-        """The commit is over: its events may be read from now on."""
-
-    def maintain(self, now_ms: int, retention: Mapping[int, tuple[int | None, int | None]]) -> list[Trimmed]:
-        """Look after the events: a bounded piece of work.
-
-        `retention` says by hub for how many milliseconds, and how many bytes of a partition, are kept.
-        """
 
     def has_room(self) -> bool:
         """Whether new messages can be taken. Messages that are there can be settled in any case."""

@@ -20,12 +20,13 @@ import apsw
 import msgspec
 
 from tandem.amqp.sections import locate
-from tandem.engine.descriptions import description_of
 from tandem.engine.hubs.description import EventHubDescription
 from tandem.engine.message import ACTIVE, DEFERRED, SCHEDULED, SEQUENCE_BITS, SEQUENCE_MASK
 from tandem.engine.queue import STREAMS_PER_QUEUE
 from tandem.engine.rule import Rule
+from tandem.engine.stored_description import description_of
 from tandem.errors import DecodeError, StoreDamaged, StoreError, TandemError
+from tandem.limits import MAX_FINDINGS
 from tandem.store.base import LAST_DROPPED_HUB, RESERVED_EVENTS, StreamRecord
 from tandem.store.checksums import PAGE_CHECKSUM_BYTES, PageVerifier, checksum_vfs
 from tandem.store.commit_record import COMMITS_NAME, CommitRecord, read_record
@@ -41,9 +42,6 @@ from tandem.store.sqlite import DATABASE_NAME, LOG_NAME
 from tandem.store.wal import scan
 
 __all__ = ["QueueReport", "Report", "check"]
-
-# Findings. More of them say nothing new, and a store that is all wrong must not fill the memory.
-_MAX_FINDINGS: Final = 1_000
 
 # Messages between two calls of the progress callback.
 _PROGRESS_MESSAGES: Final = 10_000
@@ -113,7 +111,7 @@ class Report:
         return not self.findings
 
     def add(self, finding: str) -> None:
-        if len(self.findings) < _MAX_FINDINGS:
+        if len(self.findings) < MAX_FINDINGS:
             self.findings.append(finding)
         else:
             self.unlisted_finding_count += 1
@@ -303,7 +301,7 @@ class _Check:
     def _check_database(self) -> bool:
         """Whether the file is sound as a database: otherwise nothing that it says means anything."""
         self._progress("database", 0, 0)
-        for (finding,) in self._rows(f"PRAGMA integrity_check({_MAX_FINDINGS})"):
+        for (finding,) in self._rows(f"PRAGMA integrity_check({MAX_FINDINGS})"):
             if finding != "ok":
                 self._report.add(f"the database is damaged: {finding}")
         return self._report.is_sound

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tandem.amqp.message import with_application_properties
+from tandem.amqp.rewriting import with_application_properties
 from tandem.errors import DecodeError
 
 __all__ = ["modified"]

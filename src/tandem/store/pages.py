@@ -53,7 +53,7 @@ class Gap(NamedTuple):
 
 
 class UnreadableRow(NamedTuple):
-    """A row that is there, and whose content cannot be read because of a page that it goes on in."""
+    """A row that is there, and whose content cannot be read because of a page that it is or goes on in."""
 
     key: int | None
     page: int
@@ -293,8 +293,8 @@ class Tree:
                 # Keys are signed.
                 key = key - (1 << 64) if key >> 63 else key
             payload = self._payload(page, at, size_bytes)
-            if isinstance(payload, str):
-                self.unreadable.append(UnreadableRow(key, number, payload))
+            if isinstance(payload, int):
+                self.unreadable.append(UnreadableRow(key, payload, self._pages.unreadable[payload]))
                 return
             columns = decode_record(payload)
         except _MALFORMED:
@@ -302,8 +302,8 @@ class Tree:
             return
         yield Found(key, columns)
 
-    def _payload(self, page: bytes, at: int, size_bytes: int) -> bytes | str:
-        """Return the bytes of a row, or why they are not all there."""
+    def _payload(self, page: bytes, at: int, size_bytes: int) -> bytes | int:
+        """Return the bytes of a row, or the number of the page that they go on in and that cannot be read."""
         usable = self._pages.usable_bytes
         limit = usable - 35 if self._is_table else (usable - 12) * 64 // 255 - 23
         if size_bytes <= limit:
@@ -312,12 +312,12 @@ class Tree:
         local = least + (size_bytes - least) % (usable - 4)
         local = local if local <= limit else least
         parts = [page[at : at + local]]
-        (following,) = struct.unpack_from(">I", page, at + local)
+        following = int.from_bytes(page[at + local : at + local + 4], "big")
         left = size_bytes - local
         while left > 0:
             overflow = self._pages.read(following)
             if overflow is None:
-                return self._pages.unreadable[following]
+                return following
             part = overflow[4 : 4 + min(left, usable - 4)]
             parts.append(part)
             left -= len(part)

@@ -19,9 +19,9 @@ import apsw
 import msgspec
 
 from tandem.engine.description import QueueDescription
-from tandem.engine.descriptions import description_of
 from tandem.engine.message import SEQUENCE_BITS, SEQUENCE_MASK
 from tandem.engine.queue import STREAMS_PER_QUEUE
+from tandem.engine.stored_description import description_of
 from tandem.errors import TandemError
 from tandem.store.base import StreamRecord
 from tandem.store.checksums import content_checksum
@@ -112,6 +112,7 @@ class Rebuild:
                 self._lose(cast("int", found.key), "its bytes have a wrong checksum")
         for one in tree.unreadable:
             if one.key is not None:
+                self._told_pages.add(one.page)
                 self._lose(one.key, one.what)
             else:
                 self._gaps.append(Gap(one.page, None, None, one.what))
@@ -314,7 +315,7 @@ class Rebuild:
     def _report_sessions(self, tree: Tree, keys: set[int | None]) -> None:
         """The index still names the sessions that are lost."""
         what = _joined([one.what for one in tree.damaged])
-        self._told_pages.update(one.page for one in tree.gaps)
+        self._told_pages.update(one.page for one in tree.damaged)
         index = self._source.tree("session_id", is_table=False)
         named = [found.columns for found in index.rows() if found.columns[-1] not in keys]
         for stream, key, *_ in named:

@@ -85,6 +85,8 @@ def copy_columns(message: BrokeredMessage, body: SharedBody) -> Row:
     assert stored is not None
     if stored is body.stored:
         return (*fixed_columns(message), None, None, None, b"", None)
+    if stored.tail:
+        return (*fixed_columns(message), *bytes_columns(stored, stored.front))
     behind = len(body.stored.bare) - body.front_bytes
     return (*fixed_columns(message), *bytes_columns(stored, stored.bare[: len(stored.bare) - behind]))
 

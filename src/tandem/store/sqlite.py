@@ -26,7 +26,8 @@ from tandem.engine.message import Admission
 from tandem.engine.queries import Query
 from tandem.engine.queue import STREAMS_PER_QUEUE
 from tandem.errors import StoreDamaged, StoreError, StoreFailed
-from tandem.store.ballast import BALLAST_BYTES, Ballast
+from tandem.limits import BALLAST_BYTES
+from tandem.store.ballast import Ballast
 from tandem.store.base import (
     LAST_DROPPED_HUB,
     RESERVED_EVENTS,
@@ -43,10 +44,11 @@ from tandem.store.changes import Changes
 from tandem.store.commit_record import CommitRecord
 from tandem.store.connection import connect, copy_log, is_damage, keep_log_on_close
 from tandem.store.directory_lock import LOCK_NAME, DirectoryUse, lock_directory
+from tandem.store.events import StoredEvents
 from tandem.store.garbage import Garbage
 from tandem.store.log.event_log import EventLog
 from tandem.store.log.files import DiskFiles, Files
-from tandem.store.log.journal import JournalFull
+from tandem.store.log.journal.journal import JournalFull
 from tandem.store.log.log_limits import LogLimits
 from tandem.store.opening import DATABASE_NAME, open_database, suspect
 from tandem.store.progress import ANY_PROGRESS, progress_key, read_progress
@@ -60,7 +62,6 @@ from tandem.store.rows import (
 )
 from tandem.store.session_counts import count_by_session
 from tandem.store.wal import LogHead
-from tandem.store.with_log import WithLog
 
 __all__ = ["DATABASE_NAME", "LOCK_NAME", "LOG_NAME", "SqliteStore"]
 
@@ -137,7 +138,7 @@ class _Written:
         self.shared_bytes: dict[int, int] = {}
 
 
-class SqliteStore(WithLog):
+class SqliteStore:
     """A data directory. `free_bytes` tells the free space of its disk, and is a parameter for tests."""
 
     def __init__(
@@ -179,7 +180,7 @@ class SqliteStore(WithLog):
         except (apsw.Error, OSError) as error:
             raise StoreError(f"{path} cannot be opened: {error}") from error
         self._is_damaged = False
-        super().__init__(self.log)
+        self.events = StoredEvents(self.log)
         # Sweeping gives the space of messages that are gone back to the disk, though the disk is not full.
         self.gives_back_space = False
         self._batch: list[Effects] = []
@@ -192,7 +193,9 @@ class SqliteStore(WithLog):
         self._is_checkpoint_behind = False
         self._connection.set_wal_hook(self._on_log_grown)
         self._reader = Reader(self._connection)
-        self._changes = Changes(self._connection, self._reader, self._garbage, self._dropped_hubs, self.log.name_hub)
+        self._changes = Changes(
+            self._connection, self._reader, self._garbage, self.events.dropped_hubs, self.log.name_hub
+        )
 
     # --- start and end --------------------------------------------------------------------------------------
 
@@ -570,7 +573,7 @@ class SqliteStore(WithLog):
 
     @_alone
     def read(self, query: Query) -> None:
-        if self.read_events(query):
+        if self.events.read(query):
             return
         try:
             self._reader.read(query)

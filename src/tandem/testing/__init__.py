@@ -6,6 +6,7 @@ json_api  the JSON API of a broker, as methods that manage its entities
 chaos     a TCP proxy that delays, stalls, splits, cuts and resets
 relay     queues in memory behind an AMQP port, for tests of AMQP clients
 disk      a disk that fails on purpose
+memory_store, memory_log  a store in memory, for tests of the engine without a disk
 plugin    what pytest loads, in every project that has Tandem installed: so nothing is imported here before it is used
 """
 

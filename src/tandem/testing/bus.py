@@ -37,6 +37,7 @@ from tandem.engine.subscription_description import SubscriptionDescription
 from tandem.engine.topic_description import TopicDescription
 from tandem.entity_settings import QUEUE, SUBSCRIPTION, TOPIC, durations_as_ms
 from tandem.errors import ProtocolError, UsageError
+from tandem.limits import MAX_CLOCK_STOPS
 from tandem.management.api import add_routes
 from tandem.management.rule_lists import read_rules
 from tandem.server.broker import Broker, BrokerSettings
@@ -59,10 +60,6 @@ HOST: Final = "127.0.0.1"
 # disk is 64 MiB, and a container may have no more than that.
 MEMORY_FOLDER: Final = Path("/dev/shm")  # noqa: S108 - the folder made there has a random name and is ours alone
 MIN_MEMORY_BYTES: Final = 268_435_456
-
-# Stops. Moving the clock stops at each moment at which something is due, so that things happen in their order; but
-# what is due every few seconds for a week does not make it stop more often than this.
-MAX_STOPS: Final = 1_000
 
 # These end connections that are open.
 _DROPPING: Final = frozenset({FaultKind.DROP_CONNECTIONS, FaultKind.REFUSE_EVERYTHING})
@@ -234,7 +231,7 @@ class Bus:
         async with self._turn:
             await _settle(broker)
             goal_ms = clock.ahead_ms + by_ms
-            least_ms = max(1, by_ms // MAX_STOPS)
+            least_ms = max(1, by_ms // MAX_CLOCK_STOPS)
             while clock.ahead_ms < goal_ms:
                 due_in_ms = broker.runner.next_deadline_ms() - clock.now_ms()
                 clock.ahead_ms = min(goal_ms, clock.ahead_ms + max(due_in_ms, least_ms))
@@ -369,7 +366,7 @@ class Outage:
 async def _settle(broker: Broker) -> None:
     """Until all that is due has happened, with what follows from it."""
     await broker.runner.quiet()
-    for _ in range(MAX_STOPS):
+    for _ in range(MAX_CLOCK_STOPS):
         broker.runner.wake()
         await broker.runner.quiet()
         if broker.runner.next_deadline_ms() > broker.namespace.now_ms:

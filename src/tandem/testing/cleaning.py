@@ -140,5 +140,5 @@ def turn_back(namespace: Namespace, now_ms: int) -> None:
         queue.watch_idle()
         for subqueue in queue.subqueues():
             # How far the search for expired messages has come: those to come expire before that.
-            subqueue._expired_after_ms = 0
-            subqueue._expired_after = 0
+            subqueue.timetable.expired_after_ms = 0
+            subqueue.timetable.expired_after = 0

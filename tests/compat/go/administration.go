@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/Azure/azure-sdk-for-go/sdk/azcore/runtime"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus"
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/admin"
 )
@@ -116,6 +117,10 @@ func adminSubscription(v *visit) {
 	fetched.MaxDeliveryCount = ptr(int32(15))
 	updated := must(client.UpdateSubscription(v.ctx, v.entity, "all", fetched.SubscriptionProperties, nil))
 	same(int32(15), *updated.MaxDeliveryCount)
+	listed := must(client.NewListSubscriptionsPager(v.entity, nil).NextPage(v.ctx)).Subscriptions
+	same(1, len(listed))
+	same([]any{v.entity, "all", int32(15)},
+		[]any{listed[0].TopicName, listed[0].SubscriptionName, *listed[0].MaxDeliveryCount})
 	must(client.DeleteSubscription(v.ctx, v.entity, "all", nil))
 	check(must(client.GetSubscription(v.ctx, v.entity, "all", nil)) == nil, "the subscription was not deleted")
 }
@@ -202,19 +207,43 @@ func manyQueues(v *visit, client *admin.Client) []string {
 	return names
 }
 
-// More than a page of the service: a page holds a hundred.
-func lists(v *visit) {
-	client := v.admin()
-	expected := manyQueues(v, client)
-	found := []string{}
-	for pager := client.NewListQueuesPager(nil); pager.More(); {
-		for _, queue := range must(pager.NextPage(v.ctx)).Queues {
+// queueNames returns the queues of a visit from a list. Each of its pages is full, except for the last: the SDK asks for
+// one more, which is empty.
+func queueNames(v *visit, pager *runtime.Pager[admin.ListQueuesResponse], size int) []string {
+	found, before := []string{}, size
+	for pager.More() {
+		page := must(pager.NextPage(v.ctx)).Queues
+		check(before == size || len(page) == 0, "a page of %d queues, and one of %d behind it", before, len(page))
+		before = len(page)
+		for _, queue := range page {
 			if strings.HasPrefix(queue.QueueName, v.entity) {
 				found = append(found, queue.QueueName)
 			}
 		}
 	}
-	same(expected, found)
+	return found
+}
+
+// untilSame insists on a list, which may have to be read again: others create and delete entities between two pages, and
+// a page begins at a number.
+func untilSame(expected []string, list func() []string) {
+	until("a list of "+expected[0]+" and others", func() bool { return slices.Equal(expected, list()) })
+}
+
+// More than a page of the service: a page holds a hundred.
+func lists(v *visit) {
+	client := v.admin()
+	expected := manyQueues(v, client)
+	untilSame(expected, func() []string { return queueNames(v, client.NewListQueuesPager(nil), 100) })
+	must(client.CreateTopic(v.ctx, v.entity, nil))
+	hasTopic := false
+	for pager := client.NewListTopicsPager(nil); pager.More(); {
+		for _, topic := range must(pager.NextPage(v.ctx)).Topics {
+			hasTopic = hasTopic || topic.TopicName == v.entity
+		}
+	}
+	check(hasTopic, "the topic is not listed")
+	same(0, len(must(client.NewListSubscriptionsPager(v.entity, nil).NextPage(v.ctx)).Subscriptions))
 	for _, name := range expected {
 		must(client.DeleteQueue(v.ctx, name, nil))
 	}
@@ -223,10 +252,8 @@ func lists(v *visit) {
 func pages(v *visit) {
 	client := v.admin()
 	names := manyQueues(v, client)
-	pager := client.NewListQueuesPager(&admin.ListQueuesOptions{MaxPageSize: 40})
-	for range 2 {
-		same(40, len(must(pager.NextPage(v.ctx)).Queues))
-	}
+	options := &admin.ListQueuesOptions{MaxPageSize: 40}
+	untilSame(names, func() []string { return queueNames(v, client.NewListQueuesPager(options), 40) })
 	for _, name := range names {
 		must(client.DeleteQueue(v.ctx, name, nil))
 	}

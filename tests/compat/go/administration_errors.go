@@ -15,13 +15,11 @@ var administrationErrorFeatures = map[string]feature{
 		check(must(client.GetTopic(v.ctx, v.entity, nil)) != nil, "the topic is missing")
 		check(must(client.GetSubscription(v.ctx, v.entity, "all", nil)) != nil, "the subscription is missing")
 		check(must(client.GetRule(v.ctx, v.entity, "all", "$Default", nil)) != nil, "the rule is missing")
+		expectMissing(v, client)
 	},
 	"missing": func(v *visit) {
 		client := withTopic(v)
-		check(must(client.GetQueue(v.ctx, "missing", nil)) == nil, "a missing queue was found")
-		check(must(client.GetTopic(v.ctx, "missing", nil)) == nil, "a missing topic was found")
-		check(must(client.GetSubscription(v.ctx, v.entity, "missing", nil)) == nil, "a missing subscription was found")
-		check(must(client.GetRule(v.ctx, v.entity, "all", "missing", nil)) == nil, "a missing rule was found")
+		expectMissing(v, client)
 		check(must(client.GetQueueRuntimeProperties(v.ctx, "missing", nil)) == nil, "a missing queue has counts")
 		_, err := client.DeleteQueue(v.ctx, "missing", nil)
 		httpRefused(http.StatusNotFound, "", err)
@@ -82,6 +80,13 @@ var administrationErrorFeatures = map[string]feature{
 		httpRefused(http.StatusUnauthorized, "", err)
 		check(must(v.admin().GetQueue(v.ctx, v.entity, nil)) == nil, "a refused queue was made")
 	},
+}
+
+func expectMissing(v *visit, client *admin.Client) {
+	check(must(client.GetQueue(v.ctx, "missing", nil)) == nil, "a missing queue was found")
+	check(must(client.GetTopic(v.ctx, "missing", nil)) == nil, "a missing topic was found")
+	check(must(client.GetSubscription(v.ctx, v.entity, "missing", nil)) == nil, "a missing subscription was found")
+	check(must(client.GetRule(v.ctx, v.entity, "all", "missing", nil)) == nil, "a missing rule was found")
 }
 
 func withTopic(v *visit) *admin.Client {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -27,7 +28,11 @@ func positions(v *visit) {
 	time.Sleep(10 * time.Millisecond)
 	between := time.Now()
 	time.Sleep(10 * time.Millisecond)
-	sendTo(v, producer, "0", "d", "e")
+	sendTo(v, producer, "0", "d")
+	ofD := must(producer.GetPartitionProperties(v.ctx, "0", nil)).LastEnqueuedOn
+	justBefore := ofD.Add(-time.Millisecond)
+	time.Sleep(10 * time.Millisecond)
+	sendTo(v, producer, "0", "e")
 	for _, one := range []struct {
 		position azeventhubs.StartPosition
 		expected string
@@ -38,6 +43,8 @@ func positions(v *visit) {
 		{azeventhubs.StartPosition{SequenceNumber: ptr(int64(2))}, "d e"},
 		{azeventhubs.StartPosition{SequenceNumber: ptr(int64(2)), Inclusive: true}, "c d e"},
 		{azeventhubs.StartPosition{EnqueuedTime: &between}, "d e"},
+		{azeventhubs.StartPosition{EnqueuedTime: &ofD}, "e"},
+		{azeventhubs.StartPosition{EnqueuedTime: &justBefore}, "d e"},
 	} {
 		same(one.expected, texts(takeEvents(v, "0", len(strings.Fields(one.expected)), one.position)))
 	}
@@ -67,7 +74,7 @@ func invalidPosition(v *visit) {
 	position := azeventhubs.StartPosition{Offset: ptr("17")}
 	client := must(v.consumer().NewPartitionClient("0", &azeventhubs.PartitionClientOptions{StartPosition: position}))
 	_, err := client.ReceiveEvents(v.ctx, 1, nil)
-	says("The supplied offset '17' is invalid", err)
+	says("The supplied offset '17' is invalid. The last offset in the system is '-1'", err)
 }
 
 func ownerLevel(v *visit) {
@@ -105,17 +112,28 @@ func balancing(v *visit) {
 	until("the other partitions", func() bool { return one.owned() == partitionCount })
 	send("third")
 	until("the third round", func() bool { return one.seen()+two.seen() >= 3*partitionCount })
+	check(two.seen() >= 2, "the second member saw %s", two.texts)
+	all := append(one.texts, two.texts...)
+	slices.Sort(all)
+	expected := []string{}
+	for _, round := range []string{"first", "second", "third"} {
+		for number := range partitionCount {
+			expected = append(expected, fmt.Sprintf("%s-%d", round, number))
+		}
+	}
+	// Nothing came twice.
+	same(expected, all)
 }
 
 // member is a processor that is one of several, with the partitions that it has and the events that it saw.
 type member struct {
 	lock       sync.Mutex
 	partitions map[string]bool
-	events     int
+	texts      []string
 	leave      context.CancelFunc
 }
 
-func (m *member) seen() int  { m.lock.Lock(); defer m.lock.Unlock(); return m.events }
+func (m *member) seen() int  { m.lock.Lock(); defer m.lock.Unlock(); return len(m.texts) }
 func (m *member) owned() int { m.lock.Lock(); defer m.lock.Unlock(); return len(m.partitions) }
 
 func join(v *visit, store azeventhubs.CheckpointStore) *member {
@@ -149,12 +167,13 @@ func (m *member) follow(v *visit, ctx context.Context, client *azeventhubs.Proce
 		if err != nil {
 			return
 		}
-		m.lock.Lock()
-		m.events += len(events)
-		m.lock.Unlock()
+		// In this order: an event that counts as seen is not delivered to another member again.
 		if client.UpdateCheckpoint(ctx, events[len(events)-1], nil) != nil {
 			return
 		}
+		m.lock.Lock()
+		m.texts = append(m.texts, strings.Fields(texts(events))...)
+		m.lock.Unlock()
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 
@@ -143,17 +144,22 @@ func sendAndRead(v *visit) {
 	same(numbers(120), texts(read))
 	for at, event := range read {
 		same([]any{int64(at), fmt.Sprint(at)}, []any{event.SequenceNumber, event.Offset})
+		expectRecent(*event.EnqueuedTime)
 	}
 }
 
 func hubBatch(v *visit) {
 	producer := v.producer()
 	batch := must(producer.NewEventDataBatch(v.ctx, &azeventhubs.EventDataBatchOptions{PartitionID: ptr("1")}))
-	for batch.AddEventData(&azeventhubs.EventData{Body: bytes.Repeat([]byte("x"), 5_000)}, nil) == nil {
+	for batch.AddEventData(&azeventhubs.EventData{Body: numbered(int(batch.NumEvents()), 5_000)}, nil) == nil {
 	}
-	check(batch.NumEvents() > 150, "only %d events fit", batch.NumEvents())
+	// The limit of a hub is 1 MiB: nearly all of it is used.
+	check(batch.NumEvents() > 150 && batch.NumBytes() > 1_040_000 && batch.NumBytes() <= 1_048_576,
+		"%d events, %d bytes", batch.NumEvents(), batch.NumBytes())
 	must0(producer.SendEventDataBatch(v.ctx, batch, nil))
-	takeEvents(v, "1", int(batch.NumEvents()), earliest)
+	for at, event := range takeEvents(v, "1", int(batch.NumEvents()), earliest) {
+		same(string(numbered(at, 5_000)), string(event.Body))
+	}
 }
 
 func hubPartitions(v *visit) {
@@ -161,26 +167,33 @@ func hubPartitions(v *visit) {
 	for number := range partitionCount {
 		sendTo(v, producer, fmt.Sprint(number), fmt.Sprintf("for-%d", number))
 	}
-	for partition, events := range takeFromAll(v, partitionCount) {
+	found := takeFromAll(v, partitionCount)
+	same(partitionCount, len(found))
+	for partition, events := range found {
 		same("for-"+partition, texts(events))
 	}
 }
 
-// A key always leads to the same partition, and comes back with the event.
+// A key leads to the partition that the service's hash names, and comes back with the event. This SDK has no hash of its
+// own: the numbers are those of the SDKs for JavaScript and Java.
 func partitionKeys(v *visit) {
 	producer := v.producer()
-	keys := []string{"a", "customer-17", "Straße", "鍵", strings.Repeat("x", 128)}
-	for _, key := range append(keys, keys...) {
-		must0(trySend(v, producer, azeventhubs.EventDataBatchOptions{PartitionKey: &key}, key))
-	}
-	counts := map[string]int{}
-	for partition, events := range takeFromAll(v, 2*len(keys)) {
-		for _, event := range events {
-			same(string(event.Body), *event.PartitionKey)
-			counts[partition+" "+string(event.Body)]++
+	expected := map[string]string{"a": "0", "customer-17": "3", "Straße": "2", "鍵": "0", strings.Repeat("x", 128): "0"}
+	for range 2 {
+		for key := range expected {
+			must0(trySend(v, producer, azeventhubs.EventDataBatchOptions{PartitionKey: &key}, key))
 		}
 	}
-	same(len(keys), len(counts))
+	counts := map[string]int{}
+	for partition, events := range takeFromAll(v, 2*len(expected)) {
+		for _, event := range events {
+			same([]string{string(event.Body), expected[string(event.Body)]}, []string{*event.PartitionKey, partition})
+			counts[string(event.Body)]++
+		}
+	}
+	for key := range expected {
+		same(2, counts[key])
+	}
 }
 
 func hubBodyTypes(v *visit) {
@@ -200,8 +213,8 @@ func hubBodyTypes(v *visit) {
 
 func hubProperties(v *visit) {
 	producer := v.producer()
-	batch := must(producer.NewEventDataBatch(v.ctx, &azeventhubs.EventDataBatchOptions{PartitionID: ptr("0")}))
-	properties := map[string]any{"text": "Grüße", "number": int64(17), "real": 0.5, "flag": true}
+	batch := must(producer.NewEventDataBatch(v.ctx, &azeventhubs.EventDataBatchOptions{PartitionKey: ptr("a")}))
+	properties := map[string]any{"text": "Grüße", "number": int64(17), "real": 0.5, "flag": true, "nothing": nil}
 	must0(batch.AddEventData(&azeventhubs.EventData{
 		Body: []byte("x"), ContentType: ptr("text/plain"), CorrelationID: "correlated", MessageID: ptr("an-id"),
 		Properties: properties,
@@ -210,7 +223,15 @@ func hubProperties(v *visit) {
 	read := takeEvents(v, "0", 1, earliest)[0]
 	same([]any{"text/plain", "correlated", "an-id"}, []any{*read.ContentType, read.CorrelationID, *read.MessageID})
 	same(properties, read.Properties)
-	check(read.EnqueuedTime != nil, "the time of the event is missing")
+	same("a", *read.PartitionKey)
+	expectRecent(*read.EnqueuedTime)
+	names := []string{}
+	for name := range read.RawAMQPMessage.MessageAnnotations {
+		names = append(names, fmt.Sprint(name))
+	}
+	slices.Sort(names)
+	same([]string{"x-opt-enqueued-time", "x-opt-offset", "x-opt-partition-key", "x-opt-sequence-number",
+		"x-opt-sequence-number-epoch"}, names)
 }
 
 func runtimeInformation(v *visit) {
@@ -218,6 +239,7 @@ func runtimeInformation(v *visit) {
 	hub := must(producer.GetEventHubProperties(v.ctx, nil))
 	same(v.entity, hub.Name)
 	same([]string{"0", "1", "2", "3"}, hub.PartitionIDs)
+	expectRecent(hub.CreatedOn)
 	empty := must(producer.GetPartitionProperties(v.ctx, "2", nil))
 	same([]any{true, int64(-1), int64(-1), "-1"}, []any{empty.IsEmpty, empty.BeginningSequenceNumber,
 		empty.LastEnqueuedSequenceNumber, empty.LastEnqueuedOffset})
@@ -225,6 +247,7 @@ func runtimeInformation(v *visit) {
 	filled := must(producer.GetPartitionProperties(v.ctx, "2", nil))
 	same([]any{false, int64(0), int64(1), "1"}, []any{filled.IsEmpty, filled.BeginningSequenceNumber,
 		filled.LastEnqueuedSequenceNumber, filled.LastEnqueuedOffset})
+	expectRecent(filled.LastEnqueuedOn)
 }
 
 func unknownEntities(v *visit) {

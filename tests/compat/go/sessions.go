@@ -15,21 +15,27 @@ var sessionFeatures = map[string]feature{
 	"accept-session": func(v *visit) {
 		v.sendInSession("red", "r1", "r2")
 		v.sendInSession("blue", "b1")
+		before := time.Now()
 		red := v.session("red")
 		same("red", red.SessionID())
+		expectMinuteLock(red.LockedUntil(), before)
 		taken := v.takeAndComplete(red, 2)
 		same("r1 r2", bodies(taken))
-		same("red", *taken[0].SessionID)
+		same([]string{"red", "red"}, []string{*taken[0].SessionID, *taken[1].SessionID})
 		v.expectSilence(red)
 		same("b1", bodies(v.peekAll(red)))
 	},
 	"session-order": func(v *visit) {
-		for _, number := range strings.Fields(numbers(20)) {
-			v.sendInSession([]string{"even", "odd"}[(number[len(number)-1]-'0')%2], number)
+		sent := map[string][]string{}
+		for _, number := range strings.Fields(numbers(50)) {
+			id := []string{"even", "odd"}[(number[len(number)-1]-'0')%2]
+			v.sendInSession(id, number)
+			sent[id] = append(sent[id], number)
 		}
 		odd, even := v.session("odd"), v.session("even")
-		same("1 3 5 7 9 11 13 15 17 19", bodies(v.takeAndComplete(odd, 10)))
-		same("0 2 4 6 8 10 12 14 16 18", bodies(v.takeAndComplete(even, 10)))
+		same(strings.Join(sent["odd"], " "), bodies(v.takeAndComplete(odd, 25)))
+		same(strings.Join(sent["even"], " "), bodies(v.takeAndComplete(even, 25)))
+		same("", bodies(v.peekAll(odd)))
 	},
 	"accept-next-session": func(v *visit) {
 		v.sendInSession("red", "r1")
@@ -38,7 +44,9 @@ var sessionFeatures = map[string]feature{
 		ids := []string{one.SessionID(), other.SessionID()}
 		slices.Sort(ids)
 		same([]string{"blue", "red"}, ids)
-		same(one.SessionID(), *v.takeAndComplete(one, 1)[0].SessionID)
+		for _, receiver := range []*azservicebus.SessionReceiver{one, other} {
+			same(receiver.SessionID(), *v.takeAndComplete(receiver, 1)[0].SessionID)
+		}
 	},
 	"next-session-waits":         nextSessionWaits,
 	"next-session-timeout":       nextSessionTimeout,
@@ -105,6 +113,7 @@ func sessionHandover(v *visit) {
 func sessionState(v *visit) {
 	receiver := v.session("red")
 	same(0, len(must(receiver.GetSessionState(v.ctx, nil))))
+	must0(receiver.SetSessionState(v.ctx, []byte("replaced"), nil))
 	must0(receiver.SetSessionState(v.ctx, []byte{0, 1, 255}, nil))
 	same([]byte{0, 1, 255}, must(receiver.GetSessionState(v.ctx, nil)))
 	must0(receiver.Close(v.ctx))
@@ -139,18 +148,20 @@ func sessionSettlement(v *visit) {
 	v.sendInSession("red", "abandoned", "deferred", "dead")
 	receiver := v.session("red")
 	taken := v.take(receiver, 3)
-	must0(receiver.DeferMessage(v.ctx, taken[1], nil))
-	must0(receiver.DeadLetterMessage(v.ctx, taken[2], &azservicebus.DeadLetterOptions{Reason: ptr("why")}))
+	must0(receiver.DeferMessage(v.ctx, taken[1], &azservicebus.DeferMessageOptions{PropertiesToModify: modifications}))
+	must0(receiver.DeadLetterMessage(v.ctx, taken[2],
+		&azservicebus.DeadLetterOptions{Reason: ptr("why"), ErrorDescription: ptr("how")}))
 	must0(receiver.AbandonMessage(v.ctx, taken[0], &azservicebus.AbandonMessageOptions{PropertiesToModify: modifications}))
 	again := v.takeAndComplete(receiver, 1)[0]
 	same([]any{"abandoned", uint32(1), "red"},
 		[]any{string(again.Body), again.DeliveryCount - firstDelivery, again.ApplicationProperties["colour"]})
 	// The dead-letter queue of a queue with sessions has none.
 	dead := v.takeAndComplete(v.deadLetters(), 1)[0]
-	same([]string{"dead", "red", "why"}, []string{string(dead.Body), *dead.SessionID, *dead.DeadLetterReason})
+	same([]string{"dead", "red", "why", "how"}, []string{string(dead.Body), *dead.SessionID, *dead.DeadLetterReason,
+		*dead.DeadLetterErrorDescription})
 	left := v.peekAll(receiver)
 	same("deferred", bodies(left))
-	same(azservicebus.MessageStateDeferred, left[0].State)
+	same([]any{azservicebus.MessageStateDeferred, "red"}, []any{left[0].State, left[0].ApplicationProperties["colour"]})
 }
 
 func sessionReceiveAndDelete(v *visit) {

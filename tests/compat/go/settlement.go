@@ -9,8 +9,8 @@ import (
 )
 
 var (
-	modifications = map[string]any{"colour": "red", "weight": int64(3), "ratio": 0.5}
-	modified      = map[string]any{"colour": "red", "weight": int64(3), "ratio": 0.5, "kept": "as sent"}
+	modifications = map[string]any{"colour": "red", "weight": int64(3), "ratio": 0.5, "heavy": true}
+	modified      = with(modifications, "kept", "as sent")
 )
 
 // The SDK counts the delivery itself, where AMQP counts those before it.
@@ -84,7 +84,9 @@ func deferredSettlement(v *visit) {
 	number := *message.SequenceNumber
 	must0(receiver.DeferMessage(v.ctx, message, nil))
 	one := deferred(v, receiver, number)
+	before := *one.LockedUntil
 	must0(receiver.RenewMessageLock(v.ctx, one, nil))
+	check(!one.LockedUntil.Before(before), "locked until %s, and until %s before", one.LockedUntil, before)
 	must0(receiver.AbandonMessage(v.ctx, one, &azservicebus.AbandonMessageOptions{PropertiesToModify: modifications}))
 	one = deferred(v, receiver, number)
 	same([]any{azservicebus.MessageStateDeferred, uint32(2)}, []any{one.State, one.DeliveryCount - firstDelivery})
@@ -163,6 +165,7 @@ func lockLost(v *visit) {
 	message := sendAndTake(v, receiver)
 	again := v.takeOne(v.receiver())
 	same(message.DeliveryCount+1, again.DeliveryCount)
+	check(message.LockToken != again.LockToken, "the lock is the old one")
 	refused(azservicebus.CodeLockLost, receiver.CompleteMessage(v.ctx, message, nil))
 	v.expectLeft("hello")
 }

@@ -10,18 +10,26 @@ import (
 // Features of topics: one send, a copy in every subscription that selects it.
 var topicFeatures = map[string]feature{
 	"publish": func(v *visit) {
-		v.send("a", "b", "c")
-		same("a b c", bodies(v.takeAndComplete(v.subscriber("Inventory"), 3)))
+		v.send("a")
+		sendBatchOf(v, "b", "c")
 		options := &azservicebus.ReceiverOptions{ReceiveMode: azservicebus.ReceiveModeReceiveAndDelete}
-		same("a b c", bodies(v.take(must(v.client().NewReceiverForSubscription(v.entity, "Dashboard", options)), 3)))
+		locked := v.takeAndComplete(v.subscriber("Inventory"), 3)
+		deleted := v.take(must(v.client().NewReceiverForSubscription(v.entity, "Dashboard", options)), 3)
+		for _, copies := range [][]*azservicebus.ReceivedMessage{locked, deleted} {
+			same("a b c", bodies(copies))
+			for at, copied := range copies {
+				same(int64(at+1), *copied.SequenceNumber)
+			}
+		}
 		same("", left(v, "Inventory"))
 		same("", left(v, "Dashboard"))
 	},
 	"publish-filtered": func(v *visit) {
 		sendWith(v, "Store1", map[string]any{"StoreName": "Store1"})
 		sendWith(v, "Store2", map[string]any{"StoreName": "Store2"})
-		same("Store1 Store2", left(v, "Inventory"))
-		same("Store1", bodies(v.takeAndComplete(v.subscriber("Dashboard"), 1)))
+		sendWith(v, "Store1", map[string]any{"StoreName": "Store1"})
+		same("Store1 Store2 Store1", left(v, "Inventory"))
+		same("Store1 Store1", bodies(v.takeAndComplete(v.subscriber("Dashboard"), 2)))
 		same("", left(v, "Dashboard"))
 	},
 	"publish-scheduled": func(v *visit) {
@@ -53,6 +61,8 @@ var topicFeatures = map[string]feature{
 		v.sendInSession("blue", "b1")
 		red := must(v.client().AcceptSessionForSubscription(v.ctx, v.entity, "Sessions", "red", nil))
 		same("r1 r2", bodies(v.takeAndComplete(red, 2)))
+		must0(red.SetSessionState(v.ctx, []byte("done"), nil))
+		same("done", string(must(red.GetSessionState(v.ctx, nil))))
 		same("blue", must(v.client().AcceptNextSessionForSubscription(v.ctx, v.entity, "Sessions", nil)).SessionID())
 		v.send("without")
 		options := &azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueDeadLetter}
@@ -88,16 +98,25 @@ func subscriptionSettlement(v *visit) {
 	v.send("complete", "abandon", "defer", "dead")
 	receiver := v.subscriber("Inventory")
 	taken := v.take(receiver, 4)
+	before := *taken[0].LockedUntil
 	must0(receiver.RenewMessageLock(v.ctx, taken[0], nil))
+	check(!taken[0].LockedUntil.Before(before), "locked until %s, and until %s before", taken[0].LockedUntil, before)
 	must0(receiver.CompleteMessage(v.ctx, taken[0], nil))
-	must0(receiver.AbandonMessage(v.ctx, taken[1], nil))
+	must0(receiver.AbandonMessage(v.ctx, taken[1], &azservicebus.AbandonMessageOptions{PropertiesToModify: modifications}))
 	must0(receiver.DeferMessage(v.ctx, taken[2], nil))
-	must0(receiver.DeadLetterMessage(v.ctx, taken[3], &azservicebus.DeadLetterOptions{Reason: ptr("why")}))
-	same("abandon", bodies(v.takeAndComplete(receiver, 1)))
-	must0(receiver.CompleteMessage(v.ctx, deferred(v, receiver, *taken[2].SequenceNumber), nil))
+	must0(receiver.DeadLetterMessage(v.ctx, taken[3],
+		&azservicebus.DeadLetterOptions{Reason: ptr("why"), ErrorDescription: ptr("because")}))
+	again := v.takeAndComplete(receiver, 1)[0]
+	same([]any{"abandon", uint32(1), modifications},
+		[]any{string(again.Body), again.DeliveryCount - firstDelivery, again.ApplicationProperties})
+	byNumber := deferred(v, receiver, *taken[2].SequenceNumber)
+	same("defer", string(byNumber.Body))
+	must0(receiver.CompleteMessage(v.ctx, byNumber, nil))
 	options := &azservicebus.ReceiverOptions{SubQueue: azservicebus.SubQueueDeadLetter}
 	letters := must(v.client().NewReceiverForSubscription(v.entity, "Inventory", options))
-	same("why", *v.takeAndComplete(letters, 1)[0].DeadLetterReason)
+	dead := v.takeAndComplete(letters, 1)[0]
+	same([]string{"dead", "why", "because"},
+		[]string{string(dead.Body), *dead.DeadLetterReason, *dead.DeadLetterErrorDescription})
 	same("", left(v, "Inventory"))
 	same("complete abandon defer dead", left(v, "Dashboard"))
 }

@@ -180,9 +180,12 @@ type settling interface {
 func (v *visit) take(receiver settling, count int) []*azservicebus.ReceivedMessage {
 	ctx, cancel := context.WithTimeout(v.ctx, patience)
 	defer cancel()
+	// Left alone, the SDK returns a moment after the first message, and gives back what comes between two calls: those
+	// messages would then be out of order.
+	all := &azservicebus.ReceiveMessagesOptions{TimeAfterFirstMessage: patience}
 	taken := []*azservicebus.ReceivedMessage{}
 	for len(taken) < count {
-		taken = append(taken, must(receiver.ReceiveMessages(ctx, count-len(taken), nil))...)
+		taken = append(taken, must(receiver.ReceiveMessages(ctx, count-len(taken), all))...)
 	}
 	return taken
 }
@@ -197,6 +200,19 @@ func (v *visit) takeAndComplete(receiver settling, count int) []*azservicebus.Re
 		must0(receiver.CompleteMessage(v.ctx, message, nil))
 	}
 	return taken
+}
+
+// expectMinuteLock insists that a lock of a minute, which the service gave at some time after this one, ends when it
+// should. The times of the service have milliseconds.
+func expectMinuteLock(lockedUntil, before time.Time) {
+	earliest, latest := before.Truncate(time.Millisecond).Add(time.Minute), time.Now().Add(time.Minute)
+	check(!lockedUntil.Before(earliest) && !lockedUntil.After(latest), "locked until %s, which is not in %s to %s",
+		lockedUntil, earliest, latest)
+}
+
+// expectRecent insists on a time of this run: the clocks are the same, and the machine may be busy.
+func expectRecent(moment time.Time) {
+	check(time.Since(moment).Abs() < 10*time.Minute, "at %s", moment)
 }
 
 func (v *visit) expectSilence(receiver settling) {

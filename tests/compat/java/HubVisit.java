@@ -8,6 +8,8 @@ import com.azure.messaging.eventhubs.models.EventPosition;
 import com.azure.messaging.eventhubs.models.PartitionEvent;
 import com.azure.messaging.eventhubs.models.ReceiveOptions;
 import com.azure.messaging.eventhubs.models.SendOptions;
+import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Queue;
@@ -83,6 +85,11 @@ final class HubVisit {
         visit.keep(client.receiveFromPartition("0", position, new ReceiveOptions().setOwnerLevel(ownerLevel))
             .subscribe(reading.events()::add, reading.errors()::add)::dispose);
         return reading;
+    }
+
+    /** Insist on a time of this run: the clocks are the same, and the machine may be busy. */
+    static void expectRecent(Instant moment) {
+        Check.that(Duration.between(moment, Instant.now()).abs().compareTo(Duration.ofMinutes(10)) < 0, "at " + moment);
     }
 
     static List<String> bodies(List<PartitionEvent> events) {

@@ -54,6 +54,7 @@ final class Messages {
         List<ServiceBusReceivedMessage> taken = visit.takeAndComplete(visit.receiver(), 3);
         Check.same(List.of("a", "b", "c"), Visit.bodies(taken));
         Check.same(List.of(1L, 2L, 3L), taken.stream().map(ServiceBusReceivedMessage::getSequenceNumber).toList());
+        visit.expectEmpty();
     }
 
     private static void sendBatch(Visit visit) {
@@ -61,6 +62,7 @@ final class Messages {
             new CreateMessageBatchOptions().setMaximumSizeInBytes(4096));
         while (batch.tryAddMessage(new ServiceBusMessage(batch.getCount() + " " + "x".repeat(100)))) continue;
         Check.that(batch.getCount() > 10, "only " + batch.getCount() + " messages fit");
+        Check.that(batch.getSizeInBytes() <= 4096, "the batch has " + batch.getSizeInBytes() + " bytes");
         visit.sender().sendMessages(batch);
         List<String> bodies = Visit.bodies(visit.takeAndComplete(visit.receiver(), batch.getCount()));
         for (int at = 0; at < bodies.size(); at += 1) Check.that(bodies.get(at).startsWith(at + " "), bodies.get(at));
@@ -116,7 +118,7 @@ final class Messages {
     }
 
     private static void systemProperties(Visit visit) {
-        OffsetDateTime before = OffsetDateTime.now(ZoneOffset.UTC).minusSeconds(1);
+        OffsetDateTime before = Visit.now();
         visit.sender().sendMessage(new ServiceBusMessage("addressed").setMessageId("message 1")
             .setCorrelationId("correlation 1").setContentType("text/plain").setSubject("subject").setTo("to")
             .setReplyTo("reply to").setReplyToSessionId("reply to session").setPartitionKey("partition")
@@ -130,15 +132,17 @@ final class Messages {
                 message.getSubject(), message.getTo(), message.getReplyTo(), message.getReplyToSessionId(),
                 message.getPartitionKey()));
         Check.same(Duration.ofHours(1), message.getTimeToLive());
-        Check.rising(before, message.getEnqueuedTime());
-        Check.same(message.getEnqueuedTime().plusHours(1), message.getExpiresAt());
-        Check.rising(message.getEnqueuedTime().plusSeconds(50), message.getLockedUntil());
+        OffsetDateTime enqueued = message.getEnqueuedTime();
+        Check.that(!enqueued.isBefore(before) && !enqueued.isAfter(Visit.now()), "sent at " + before + ", enqueued at " + enqueued);
+        Check.same(enqueued.plusHours(1), message.getExpiresAt());
+        Visit.expectMinuteLock(message.getLockedUntil(), before);
         Check.same(ServiceBusMessageState.ACTIVE, message.getState());
         UUID.fromString(message.getLockToken());
     }
 
     private static void messageIdAssigned(Visit visit) {
-        visit.send("one", "two", "three");
+        visit.send("one");
+        visit.sender().sendMessages(List.of(new ServiceBusMessage("two"), new ServiceBusMessage("three")));
         List<String> ids = visit.takeAndComplete(visit.receiver(), 3).stream()
             .map(ServiceBusReceivedMessage::getMessageId).toList();
         for (String id : ids) Check.that(id != null && !id.isEmpty(), "a message came without an id");
@@ -186,6 +190,7 @@ final class Messages {
         visit.sender().sendMessage(new ServiceBusMessage("long").setTimeToLive(Duration.ofHours(1)));
         ServiceBusReceivedMessage expired = visit.takeOne(visit.deadLetters());
         Check.same("short TTLExpiredException", expired.getBody() + " " + expired.getDeadLetterReason());
+        Check.that(expired.getDeadLetterErrorDescription() != null, "a reason without a description");
         Check.same(List.of("long"), Visit.bodies(visit.takeAndComplete(visit.receiver(), 1)));
     }
 

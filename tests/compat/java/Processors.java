@@ -100,8 +100,11 @@ final class Processors {
     private static void concurrently(Visit visit) throws Exception {
         Seen seen = new Seen();
         CountDownLatch three = new CountDownLatch(3);
+        AtomicInteger running = new AtomicInteger();
+        AtomicInteger most = new AtomicInteger();
         visit.sender().sendMessages(IntStream.range(0, 9).mapToObj(number -> new ServiceBusMessage("" + number)).toList());
         started(visit, processor(visit, seen, context -> {
+            most.accumulateAndGet(running.incrementAndGet(), Math::max);
             // The first three wait for each other: a server that gave less credit would be found out.
             three.countDown();
             try {
@@ -109,10 +112,12 @@ final class Processors {
             } catch (InterruptedException ended) {
                 Thread.currentThread().interrupt();
             }
+            running.decrementAndGet();
         }).maxConcurrentCalls(3).buildProcessorClient());
         Check.until("nine messages", () -> seen.came().size() == 9);
         Check.same(0L, three.getCount());
         expectEmptySoon(visit);
+        Check.same(3, most.get());
         Check.same(0, seen.errors().size());
     }
 
@@ -125,6 +130,7 @@ final class Processors {
         Check.until("three messages", () -> seen.came().size() == 3);
         Check.same(List.of("a", "b", "c"), seen.bodies());
         expectEmptySoon(visit);
+        Check.same(0, seen.errors().size());
     }
 
     private static void subscription(Visit visit) throws Exception {
@@ -132,9 +138,10 @@ final class Processors {
         started(visit, visit.builder().processor().topicName(visit.entity).subscriptionName("Inventory")
             .processMessage(context -> seen.came().add(context.getMessage()))
             .processError(context -> seen.errors().add(context.getException())).buildProcessorClient());
-        visit.send("a", "b", "c");
-        Check.until("three copies", () -> seen.came().size() == 3);
-        Check.same(List.of("a", "b", "c"), seen.bodies());
+        List<String> sent = IntStream.range(0, 10).mapToObj(Integer::toString).toList();
+        visit.sender().sendMessages(sent.stream().map(ServiceBusMessage::new).toList());
+        Check.until("ten copies", () -> seen.came().size() == 10);
+        Check.same(sent, seen.bodies());
         Check.until("an empty subscription", () -> Visit.peekAll(visit.subscriber("Inventory")).isEmpty());
         Check.same(0, seen.errors().size());
     }

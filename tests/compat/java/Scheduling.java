@@ -19,11 +19,16 @@ final class Scheduling {
     private static void schedule(Visit visit) {
         OffsetDateTime far = Visit.in(Visit.FAR);
         long number = visit.sender().scheduleMessage(new ServiceBusMessage("a"), far);
-        ServiceBusReceivedMessage peeked = visit.peekAll().get(0);
-        Check.same(List.of("a", number, ServiceBusMessageState.SCHEDULED),
-            List.of(peeked.getBody().toString(), peeked.getSequenceNumber(), peeked.getState()));
-        Check.same(far, peeked.getScheduledEnqueueTime());
-        visit.sender().cancelScheduledMessage(number);
+        List<Long> numbers = new ArrayList<>(List.of(number));
+        numbers.addAll(scheduled(visit, far, "b"));
+        List<ServiceBusReceivedMessage> peeked = visit.peekAll();
+        Check.same(List.of("a", "b"), Visit.bodies(peeked));
+        Check.same(numbers, peeked.stream().map(ServiceBusReceivedMessage::getSequenceNumber).toList());
+        for (ServiceBusReceivedMessage message : peeked) {
+            Check.same(List.of(ServiceBusMessageState.SCHEDULED, far),
+                List.of(message.getState(), message.getScheduledEnqueueTime()));
+        }
+        visit.sender().cancelScheduledMessages(numbers);
         OffsetDateTime due = Visit.in(Visit.SOON);
         scheduled(visit, due, "c", "d");
         List<ServiceBusReceivedMessage> taken = visit.takeAndComplete(visit.receiver(), 2);
@@ -36,9 +41,14 @@ final class Scheduling {
         visit.sender().sendMessage(new ServiceBusMessage("far").setScheduledEnqueueTime(Visit.in(Visit.FAR)));
         visit.send("now");
         Check.same(List.of("now"), Visit.bodies(visit.takeAndComplete(visit.receiver(), 1)));
-        visit.sender().sendMessage(new ServiceBusMessage("soon").setScheduledEnqueueTime(Visit.in(Visit.SOON)));
-        Check.same(List.of("soon"), Visit.bodies(visit.takeAndComplete(visit.receiver(), 1)));
-        Check.same(List.of("far"), Visit.bodies(visit.peekAll()));
+        OffsetDateTime due = Visit.in(Visit.SOON);
+        visit.sender().sendMessage(new ServiceBusMessage("soon").setScheduledEnqueueTime(due));
+        ServiceBusReceivedMessage soon = visit.takeAndComplete(visit.receiver(), 1).get(0);
+        Check.same("soon", soon.getBody().toString());
+        Check.that(!soon.getEnqueuedTime().isBefore(due), "enqueued before it was due");
+        List<ServiceBusReceivedMessage> left = visit.peekAll();
+        Check.same(List.of("far"), Visit.bodies(left));
+        Check.same(ServiceBusMessageState.SCHEDULED, left.get(0).getState());
     }
 
     /** The SDK schedules when its answer is iterated over, and not before. */

@@ -8,8 +8,10 @@ import com.azure.messaging.servicebus.ServiceBusReceiverClient;
 import com.azure.messaging.servicebus.ServiceBusSessionReceiverClient;
 import com.azure.messaging.servicebus.models.AbandonOptions;
 import com.azure.messaging.servicebus.models.DeadLetterOptions;
+import com.azure.messaging.servicebus.models.DeferOptions;
 import com.azure.messaging.servicebus.models.ServiceBusReceiveMode;
 import java.time.Duration;
+import java.nio.charset.StandardCharsets;
 import java.time.OffsetDateTime;
 import java.util.Arrays;
 import java.util.List;
@@ -47,11 +49,14 @@ final class Sessions {
     private static void acceptSession(Visit visit) {
         visit.sender().sendMessages(Visit.inSession("red", "r1", "r2"));
         visit.sender().sendMessages(Visit.inSession("blue", "b1"));
+        OffsetDateTime before = Visit.now();
         ServiceBusReceiverClient red = visit.session("red");
         Check.same("red", red.getSessionId());
         List<ServiceBusReceivedMessage> taken = visit.takeAndComplete(red, 2);
         Check.same(List.of("r1", "r2"), Visit.bodies(taken));
-        Check.same("red", taken.get(0).getSessionId());
+        // The lock of a message is that of its session.
+        Visit.expectMinuteLock(taken.get(0).getLockedUntil(), before);
+        for (ServiceBusReceivedMessage message : taken) Check.same("red", message.getSessionId());
         visit.expectSilence(red);
         Check.same(List.of("b1"), Visit.bodies(visit.peekAll()));
     }
@@ -65,6 +70,7 @@ final class Sessions {
             Visit.bodies(visit.takeAndComplete(odd, 25)));
         Check.same(IntStream.range(0, 25).mapToObj(number -> "" + 2 * number).toList(),
             Visit.bodies(visit.takeAndComplete(even, 25)));
+        visit.expectEmpty();
     }
 
     private static void acceptNextSession(Visit visit) {
@@ -73,7 +79,9 @@ final class Sessions {
         ServiceBusReceiverClient one = visit.keep(visit.sessions().acceptNextSession());
         ServiceBusReceiverClient other = visit.keep(visit.sessions().acceptNextSession());
         Check.same(Set.of("red", "blue"), Set.of(one.getSessionId(), other.getSessionId()));
-        Check.same(one.getSessionId(), visit.takeAndComplete(one, 1).get(0).getSessionId());
+        for (ServiceBusReceiverClient receiver : List.of(one, other)) {
+            Check.same(receiver.getSessionId(), visit.takeAndComplete(receiver, 1).get(0).getSessionId());
+        }
     }
 
     private static void nextSessionWaits(Visit visit) throws Exception {
@@ -144,6 +152,7 @@ final class Sessions {
         ServiceBusReceiverClient receiver = visit.session("red");
         Check.that(receiver.getSessionState() == null, "a new session has a state");
         byte[] state = {0, 1, -1};
+        receiver.setSessionState("replaced".getBytes(StandardCharsets.UTF_8));
         receiver.setSessionState(state);
         Check.that(Arrays.equals(state, receiver.getSessionState()), "another state came back");
         receiver.close();
@@ -176,7 +185,7 @@ final class Sessions {
         visit.sender().sendMessages(Visit.inSession("red", "abandoned", "deferred", "dead"));
         ServiceBusReceiverClient receiver = visit.session("red");
         List<ServiceBusReceivedMessage> taken = visit.take(receiver, 3);
-        receiver.defer(taken.get(1));
+        receiver.defer(taken.get(1), new DeferOptions().setPropertiesToModify(Map.of("colour", "red")));
         receiver.deadLetter(taken.get(2), new DeadLetterOptions().setDeadLetterReason("why")
             .setDeadLetterErrorDescription("how"));
         receiver.abandon(taken.get(0), new AbandonOptions().setPropertiesToModify(Map.of("colour", "red")));
@@ -184,7 +193,7 @@ final class Sessions {
         Check.same("abandoned 1 red", again.getBody() + " " + again.getDeliveryCount() + " "
             + again.getApplicationProperties().get("colour"));
         ServiceBusReceivedMessage deferred = receiver.receiveDeferredMessage(taken.get(1).getSequenceNumber());
-        Check.same("deferred", deferred.getBody().toString());
+        Check.same("deferred red", deferred.getBody() + " " + deferred.getApplicationProperties().get("colour"));
         receiver.complete(deferred);
         ServiceBusReceivedMessage dead = visit.takeAndComplete(visit.deadLetters(), 1).get(0);
         Check.same(List.of("dead", "red", "why", "how"), List.of(dead.getBody().toString(), dead.getSessionId(),

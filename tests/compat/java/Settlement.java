@@ -29,7 +29,7 @@ final class Settlement {
         Map.entry("lock-lost", Settlement::lockLost),
         Map.entry("settle-after-close", Settlement::settleAfterClose));
 
-    private static final Map<String, Object> MODIFICATIONS = Map.of("colour", "red", "weight", 3, "ratio", 0.5);
+    private static final Map<String, Object> MODIFICATIONS = Map.of("colour", "red", "weight", 3, "ratio", 0.5, "heavy", true);
     private static final Map<String, Object> MODIFIED = modified();
 
     private Settlement() { }
@@ -93,7 +93,8 @@ final class Settlement {
         long number = message.getSequenceNumber();
         receiver.defer(message);
         ServiceBusReceivedMessage deferred = receiver.receiveDeferredMessage(number);
-        Check.that(receiver.renewMessageLock(deferred).isAfter(OffsetDateTime.now()), "the lock has ended");
+        OffsetDateTime locked = deferred.getLockedUntil();
+        Check.that(!receiver.renewMessageLock(deferred).isBefore(locked), "the renewed lock ends earlier");
         receiver.abandon(deferred, new AbandonOptions().setPropertiesToModify(MODIFICATIONS));
         deferred = receiver.receiveDeferredMessage(number);
         Check.same(MODIFIED, deferred.getApplicationProperties());
@@ -187,6 +188,7 @@ final class Settlement {
         ServiceBusReceiverClient other = visit.receiver(options -> options.maxAutoLockRenewDuration(Duration.ZERO));
         ServiceBusReceivedMessage again = visit.takeOne(other);
         Check.same(message.getDeliveryCount() + 1, again.getDeliveryCount());
+        Check.that(!message.getLockToken().equals(again.getLockToken()), "the lock is the old one");
         Check.refused(ServiceBusFailureReason.MESSAGE_LOCK_LOST, () -> receiver.complete(message));
         Check.same(List.of("hello"), Visit.bodies(visit.peekAll()));
     }

@@ -1,14 +1,17 @@
 import com.azure.core.amqp.exception.AmqpErrorCondition;
 import com.azure.messaging.servicebus.ServiceBusFailureReason;
 import com.azure.messaging.servicebus.ServiceBusMessage;
+import com.azure.messaging.servicebus.ServiceBusMessageBatch;
 import com.azure.messaging.servicebus.ServiceBusReceivedMessage;
 import com.azure.messaging.servicebus.ServiceBusReceiverClient;
 import com.azure.messaging.servicebus.ServiceBusSenderClient;
 import com.azure.messaging.servicebus.ServiceBusSessionReceiverClient;
+import com.azure.messaging.servicebus.models.AbandonOptions;
 import com.azure.messaging.servicebus.models.DeadLetterOptions;
 import com.azure.messaging.servicebus.models.ServiceBusReceiveMode;
 import com.azure.messaging.servicebus.models.SubQueue;
 import java.time.OffsetDateTime;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 
@@ -30,23 +33,32 @@ final class Topics {
     }
 
     private static void publish(Visit visit) {
-        visit.send("a", "b", "c");
-        Check.same(List.of("a", "b", "c"), Visit.bodies(visit.takeAndComplete(visit.subscriber("Inventory"), 3)));
-        ServiceBusReceiverClient dashboard = visit.subscriber(
-            "Dashboard", options -> options.receiveMode(ServiceBusReceiveMode.RECEIVE_AND_DELETE));
-        Check.same(List.of("a", "b", "c"), Visit.bodies(visit.take(dashboard, 3)));
+        visit.send("a");
+        visit.sender().sendMessages(List.of(new ServiceBusMessage("b"), new ServiceBusMessage("c")));
+        ServiceBusMessageBatch batch = visit.sender().createMessageBatch();
+        Check.that(batch.tryAddMessage(new ServiceBusMessage("d")) && batch.tryAddMessage(new ServiceBusMessage("e")),
+            "two messages do not fit");
+        visit.sender().sendMessages(batch);
+        List<ServiceBusReceivedMessage> locked = visit.takeAndComplete(visit.subscriber("Inventory"), 5);
+        List<ServiceBusReceivedMessage> deleted = visit.take(visit.subscriber(
+            "Dashboard", options -> options.receiveMode(ServiceBusReceiveMode.RECEIVE_AND_DELETE)), 5);
+        for (List<ServiceBusReceivedMessage> copies : List.of(locked, deleted)) {
+            Check.same(List.of("a", "b", "c", "d", "e"), Visit.bodies(copies));
+            Check.same(List.of(1L, 2L, 3L, 4L, 5L),
+                copies.stream().map(ServiceBusReceivedMessage::getSequenceNumber).toList());
+        }
         Check.same(List.of(), left(visit, "Inventory"));
         Check.same(List.of(), left(visit, "Dashboard"));
     }
 
     private static void publishFiltered(Visit visit) {
-        for (String store : List.of("Store1", "Store2")) {
+        for (String store : List.of("Store1", "Store2", "Store1")) {
             ServiceBusMessage message = new ServiceBusMessage(store);
             message.getApplicationProperties().put("StoreName", store);
             visit.sender().sendMessage(message);
         }
-        Check.same(List.of("Store1", "Store2"), left(visit, "Inventory"));
-        Check.same(List.of("Store1"), Visit.bodies(visit.takeAndComplete(visit.subscriber("Dashboard"), 1)));
+        Check.same(List.of("Store1", "Store2", "Store1"), left(visit, "Inventory"));
+        Check.same(List.of("Store1", "Store1"), Visit.bodies(visit.takeAndComplete(visit.subscriber("Dashboard"), 2)));
         Check.same(List.of(), left(visit, "Dashboard"));
     }
 
@@ -77,18 +89,27 @@ final class Topics {
         visit.send("complete", "abandon", "defer", "dead");
         ServiceBusReceiverClient receiver = visit.subscriber("Inventory");
         List<ServiceBusReceivedMessage> taken = visit.take(receiver, 4);
-        receiver.renewMessageLock(taken.get(0));
+        OffsetDateTime before = taken.get(0).getLockedUntil();
+        Check.that(!receiver.renewMessageLock(taken.get(0)).isBefore(before), "the renewed lock ends earlier");
         receiver.complete(taken.get(0));
-        receiver.abandon(taken.get(1));
+        receiver.abandon(taken.get(1), new AbandonOptions().setPropertiesToModify(Map.of("tried", true)));
         receiver.defer(taken.get(2));
-        receiver.deadLetter(taken.get(3), new DeadLetterOptions().setDeadLetterReason("why"));
-        Check.same(List.of("abandon"), Visit.bodies(visit.takeAndComplete(receiver, 1)));
-        receiver.complete(receiver.receiveDeferredMessage(taken.get(2).getSequenceNumber()));
+        receiver.deadLetter(taken.get(3),
+            new DeadLetterOptions().setDeadLetterReason("why").setDeadLetterErrorDescription("because"));
+        ServiceBusReceivedMessage again = visit.takeAndComplete(receiver, 1).get(0);
+        Check.same(List.of("abandon", 1L, true), List.of(again.getBody().toString(), again.getDeliveryCount(),
+            again.getApplicationProperties().get("tried")));
+        ServiceBusReceivedMessage deferred = receiver.receiveDeferredMessage(taken.get(2).getSequenceNumber());
+        Check.same("defer", deferred.getBody().toString());
+        receiver.complete(deferred);
         ServiceBusReceiverClient deadLetters = visit.subscriber(
             "Inventory", options -> options.subQueue(SubQueue.DEAD_LETTER_QUEUE));
-        Check.same("why", visit.takeAndComplete(deadLetters, 1).get(0).getDeadLetterReason());
+        ServiceBusReceivedMessage dead = visit.takeAndComplete(deadLetters, 1).get(0);
+        Check.same(List.of("dead", "why", "because"), List.of(dead.getBody().toString(), dead.getDeadLetterReason(),
+            dead.getDeadLetterErrorDescription()));
         Check.same(List.of(), left(visit, "Inventory"));
-        Check.same(4, left(visit, "Dashboard").size());
+        // The copies of others stay as they are.
+        Check.same(List.of("complete", "abandon", "defer", "dead"), left(visit, "Dashboard"));
     }
 
     private static void subscriptionSessions(Visit visit) {
@@ -98,6 +119,8 @@ final class Topics {
             .topicName(visit.entity).subscriptionName("Sessions").buildClient());
         ServiceBusReceiverClient red = visit.keep(sessions.acceptSession("red"));
         Check.same(List.of("r1", "r2"), Visit.bodies(visit.takeAndComplete(red, 2)));
+        red.setSessionState(new byte[] {1, 2});
+        Check.that(Arrays.equals(new byte[] {1, 2}, red.getSessionState()), "another state came back");
         Check.same("blue", visit.keep(sessions.acceptNextSession()).getSessionId());
         visit.send("without");
         ServiceBusReceivedMessage dead = visit.takeAndComplete(visit.subscriber(

@@ -159,6 +159,18 @@ final class Visit implements AutoCloseable {
         return taken;
     }
 
+    /** Insist that a lock of a minute, which the service gave at some time after this one, ends when it should. */
+    static void expectMinuteLock(OffsetDateTime lockedUntil, OffsetDateTime before) {
+        OffsetDateTime latest = OffsetDateTime.now(ZoneOffset.UTC).plusMinutes(1);
+        Check.that(!lockedUntil.isBefore(before.plusMinutes(1)) && !lockedUntil.isAfter(latest),
+            "locked until " + lockedUntil + ", which is not a minute after " + before + " or later");
+    }
+
+    /** The time by the clock of the service, which has milliseconds. */
+    static OffsetDateTime now() {
+        return in(Duration.ZERO);
+    }
+
     void expectSilence(ServiceBusReceiverClient receiver) {
         Check.same(List.of(), bodies(receiver.receiveMessages(1, SILENCE).stream().toList()));
     }

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 from tandem.errors import TandemError
 from tandem.store.log.damage_log import RecordsDamaged
 from tandem.store.log.files import Bytes, DiskFiles
-from tandem.store.log.job import SealJob, SealResult
-from tandem.store.log.seal import seal
+from tandem.store.log.sealing.job import SealJob, SealResult
+from tandem.store.log.sealing.segment_writer import seal
 
 # Bytes. What a disk writes whole or not at all.
 SECTOR_BYTES: Final = 512

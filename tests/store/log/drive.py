@@ -13,7 +13,7 @@ from tandem.engine.hubs.event import Event
 from tandem.engine.hubs.record import EventRecord, ProducerMark
 from tandem.store.log.event_log import EventLog
 from tandem.store.log.log_limits import LogLimits
-from tandem.store.log.memory import MemoryLog
+from tandem.testing.memory_log import MemoryLog
 from tests.store.log.disk import FaultyFiles, InlineSealer
 
 HUB = 1_700_000_000_000

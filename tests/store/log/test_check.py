@@ -9,8 +9,8 @@ import pytest
 
 from tandem.store.log.check import LogReport, check_log
 from tandem.store.log.event_log import JOURNAL_NAME
-from tandem.store.log.frames import HEADER_BYTES
-from tandem.store.log.journal import journal_files, journal_path
+from tandem.store.log.journal.frames import HEADER_BYTES
+from tandem.store.log.journal.journal import journal_files, journal_path
 from tests.store.log.drive import HUB, HUBS, OTHER_HUB, Home, Writer, maintained
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tandem.engine.hubs.record import ProducerMark, transfer_checksum
 from tandem.errors import StoreFailed
-from tandem.store.log.memory import MemoryLog
+from tandem.testing.memory_log import MemoryLog
 from tests.markers import mission
 from tests.store.log.drive import (
     HUB,

@@ -12,10 +12,10 @@ import pytest
 from tandem.store.log.check import check_log
 from tandem.store.log.damage_log import EventsDamaged
 from tandem.store.log.event_log import JOURNAL_NAME, EventLog
-from tandem.store.log.frames import HEADER_BYTES, encode_header
-from tandem.store.log.journal import DAMAGED_NAME, journal_files, journal_path
-from tandem.store.log.marks import SLOT_BYTES, marks_path, read_marks
-from tandem.store.log.number_ranges import NumberRanges
+from tandem.store.log.journal.frames import HEADER_BYTES, encode_header
+from tandem.store.log.journal.journal import DAMAGED_NAME, journal_files, journal_path
+from tandem.store.log.journal.marks import SLOT_BYTES, marks_path, read_marks
+from tandem.store.log.partitions.number_ranges import NumberRanges
 from tests.markers import mission
 from tests.patience import wait_until
 from tests.store.log.drive import (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tandem.store.log.event_log import EventLog
 from tandem.store.log.log_limits import LogLimits
-from tandem.store.log.segment import Segment, partition_folder
+from tandem.store.log.segments.segment import Segment, partition_folder
 from tests.markers import mission
 from tests.store.log.drive import HUB, SMALL, Home, Writer, maintained, read_all
 

@@ -12,10 +12,10 @@ from rich.table import Table
 
 import tandem
 from tandem.bench.client.load import AZURE, BATCHES, MODES, ONE_BY_ONE, RECEIVES, SENDS, TANDEM_CLIENT, ClientJob
-from tandem.bench.measuring import machine
 from tandem.bench.measuring.contender import TandemBroker, run_program, tandem_broker
 from tandem.bench.measuring.peers import has_peers
 from tandem.bench.measuring.plot import Bars, draw
+from tandem.pages.origin import machine_text
 
 __all__ = ["ClientFigures", "client_picture", "client_steps", "client_tables", "has_official_sdk", "measure_clients"]
 
@@ -79,7 +79,7 @@ def measure_clients(
     messages: int, body_bytes: int, in_flight: int, rounds: int, advance: Callable[[str], None]
 ) -> ClientFigures:
     figures = ClientFigures(
-        machine=machine.describe(),
+        machine=machine_text(),
         form=tandem.form(),
         messages=messages,
         body_bytes=body_bytes,

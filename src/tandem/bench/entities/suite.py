@@ -16,6 +16,7 @@ from tandem.bench.entities.report import Figures
 from tandem.bench.measuring import machine
 from tandem.bench.measuring.contender import PEER_TYPES, started_contenders
 from tandem.errors import ConfigurationError
+from tandem.pages.origin import machine_text
 
 __all__ = ["Choice", "measure_queues", "words"]
 
@@ -71,7 +72,7 @@ def words(option: str, text: str, allowed: tuple[str, ...]) -> tuple[str, ...]:
 
 def measure_queues(choice: Choice, progress: Progress) -> Figures:
     figures = Figures(
-        machine=machine.describe(),
+        machine=machine_text(),
         form=tandem.form(),
         load_generator="tandem.bench.load.traffic"
         if choice.load_generator is None

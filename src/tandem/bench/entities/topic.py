@@ -20,9 +20,9 @@ from rich.table import Table
 import tandem
 from tandem.amqp.message import encode_message
 from tandem.bench.load.job import Job
-from tandem.bench.measuring import machine
 from tandem.bench.measuring.contender import TandemBroker, run_job, tandem_broker
 from tandem.bench.measuring.plot import Lines, draw
+from tandem.pages.origin import machine_text
 from tandem.rules import SqlFilter, Subject
 
 __all__ = ["SERIES", "SUBSCRIPTION_COUNTS", "TopicFigures", "measure_topics", "topic_picture", "topic_tables"]
@@ -76,7 +76,7 @@ def measure_topics(
         series: {count: median(figures) for count, figures in by_count.items()} for series, by_count in seen.items()
     }
     return TopicFigures(
-        machine=machine.describe(),
+        machine=machine_text(),
         form=tandem.form(),
         messages=messages,
         body_bytes=body_bytes,

@@ -14,10 +14,10 @@ from typing import Final, NamedTuple
 from tandem.bench.measuring.peers import BenchmarkFailed
 from tandem.store.log.damage_log import DamageLog
 from tandem.store.log.event_log import JOURNAL_NAME
-from tandem.store.log.journal import FileScan, journal_files, journal_path
+from tandem.store.log.journal.journal import FileScan, journal_files, journal_path
 from tandem.store.log.log_limits import LogLimits
 from tandem.store.log.recovery import segments_on_disk
-from tandem.store.log.segment import Segment
+from tandem.store.log.segments.segment import Segment
 from tandem.store.sqlite import LOG_NAME
 from tandem.testing import Broker
 

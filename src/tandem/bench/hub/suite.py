@@ -12,7 +12,7 @@ from tandem.bench.entities.suite import words
 from tandem.bench.hub.memory import FULL_STORED_MEGABYTES, STEPS_PER_SIZE, STORED_MEGABYTES, measure_memory
 from tandem.bench.hub.report import HubFigures
 from tandem.bench.hub.streams import HubPeer, measure_bulk, measure_streams, stream_steps
-from tandem.bench.measuring import machine
+from tandem.pages.origin import machine_text
 
 __all__ = ["HubChoice", "measure_hubs"]
 
@@ -47,9 +47,7 @@ class HubChoice:
 
 
 def measure_hubs(choice: HubChoice, progress: Progress) -> HubFigures:
-    figures = HubFigures(
-        machine=machine.describe(), form=tandem.form(), megabytes=choice.megabytes, rounds=choice.rounds
-    )
+    figures = HubFigures(machine=machine_text(), form=tandem.form(), megabytes=choice.megabytes, rounds=choice.rounds)
     task = progress.add_task("starting", total=choice.step_count)
 
     def advance(what: str) -> None:

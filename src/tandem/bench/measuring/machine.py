@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import platform
 import socket
 import subprocess
 import sys
@@ -25,7 +24,6 @@ __all__ = [
     "anonymous_bytes",
     "child_pids",
     "cpu_seconds",
-    "describe",
     "fdatasync_latency",
     "loopback_latency",
     "peak_resident_bytes",
@@ -40,11 +38,6 @@ ANSWER_BYTES: Final = 32
 
 class MemoryUnknown(TandemError):
     """Memory and CPU time of another process can be read on Linux only, from /proc."""
-
-
-def describe() -> str:
-    """The machine in a few words, beside which every figure has to be read."""
-    return f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}, Python {platform.python_version()}"
 
 
 def fdatasync_latency(folder: Path, count: int, body_bytes: int) -> dict[str, float]:

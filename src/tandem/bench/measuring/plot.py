@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tandem.svg import circle, document, legend, line, polyline, rectangle, round_up, short, text
+from tandem.pages.svg import circle, document, legend, line, polyline, rectangle, round_up, short, text
 
 __all__ = ["Bars", "Lines", "draw"]
 

@@ -16,8 +16,8 @@ from tandem.client.hubs.checkpoint_store import Checkpoint, CheckpointStore, Own
 from tandem.client.settings import MessagingFactorySettings
 from tandem.client.wire.http import HttpAnswer, exchange
 from tandem.client.wire.retry import Retrier
-from tandem.client.wire.token_provider import TokenProvider, token_provider_of
-from tandem.connection_string import ConnectionString, ServiceAddress
+from tandem.client.wire.token_provider import token_provider_of
+from tandem.connection_string import ConnectionString
 from tandem.wire_names import JSON_API
 
 __all__ = ["BrokerCheckpointStore"]
@@ -33,26 +33,19 @@ class BrokerCheckpointStore(CheckpointStore):
     clock. The hub and the consumer group must exist; `Stream.namespace` is not looked at.
     """
 
-    def __init__(
-        self,
-        address: str | ServiceAddress,
-        token_provider: TokenProvider,
-        settings: MessagingFactorySettings | None = None,
-    ) -> None:
-        self._address = ServiceAddress.parse(address) if isinstance(address, str) else address
-        self._token_provider = token_provider
+    def __init__(self, given: ConnectionString, settings: MessagingFactorySettings | None = None) -> None:
+        self._address = given.address
+        self._token_provider = token_provider_of(given)
         self._settings = settings or MessagingFactorySettings()
-        self._retrier = Retrier(
-            self._settings.retry_policy, self._settings.waiting, self._settings.operation_timeout.total_seconds()
-        )
+        timeout_s = self._settings.operation_timeout.total_seconds()
+        self._retrier = Retrier(self._settings.retry_policy, self._settings.waiting, timeout_s)
 
     @classmethod
     def from_connection_string(
         cls, connection_string: str, settings: MessagingFactorySettings | None = None
     ) -> BrokerCheckpointStore:
         """Return a store in the namespace, and with the key, that a connection string names."""
-        given = ConnectionString.parse(connection_string)
-        return cls(given.address, token_provider_of(given), settings)
+        return cls(ConnectionString.parse(connection_string), settings)
 
     async def list_ownerships(self, stream: Stream) -> list[Ownership]:
         return _ownerships(await self._request("GET", stream, "ownerships"))

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import timedelta
 from typing import Final
 
-from tandem.amqp import IncomingDelivery, Source
+from tandem.amqp import Source
 from tandem.amqp.types import Described, Symbol
 from tandem.client.errors import ReceiverDisconnectedError, messaging_error
 from tandem.client.hubs.event_data import EventData
 from tandem.client.hubs.event_position import EventPosition
-from tandem.client.settings import seconds
 from tandem.client.wire.checks import require_whole_number
 from tandem.client.wire.closed_at_exit import ClosedAtExit
 from tandem.client.wire.connection import ServiceConnection, close_link
-from tandem.client.wire.inbox import Inbox
+from tandem.client.wire.inbox import Inbox, take_within
 from tandem.client.wire.lazy import Lazy
 from tandem.client.wire.retry import Retrier
 from tandem.errors import UsageError
@@ -97,17 +95,10 @@ class EventHubConsumer(ClosedAtExit):
         require_whole_number("max_count", max_count)
         if max_count < 1:
             raise UsageError(f"max_count is {max_count}; it must be at least 1")
-        operation_timeout_s = self._connection.settings.operation_timeout.total_seconds()
-        timeout_s = seconds(timeout, operation_timeout_s)
-        loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + timeout_s
-
-        async def attempt() -> list[IncomingDelivery]:
-            inbox = await self._get_inbox()
-            return await inbox.take(max_count, max(0.0, deadline_s - loop.time()))
-
         what = f"reading partition {self._partition_id} of '{self._hub}'"
-        deliveries = await self._retrier.perform(attempt, what, timeout_s + operation_timeout_s)
+        deliveries = await take_within(
+            timeout, max_count, self._connection.settings, self._retrier, self._get_inbox, what
+        )
         if deliveries:
             last = EventData.from_payload(deliveries[-1].payload).sequence_number
             if last is not None:

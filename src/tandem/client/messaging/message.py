@@ -9,7 +9,7 @@ import enum
 import uuid
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, Protocol, overload
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar, overload
 
 from tandem import wire_names
 from tandem.amqp import Message
@@ -20,6 +20,7 @@ from tandem.amqp.types import Timestamp
 from tandem.client.messaging.message_body import Body, read_body, written_body
 from tandem.client.wire.checks import require_timedelta
 from tandem.errors import EncodeError, UsageError
+from tandem.limits import MAX_MESSAGE_TIME_TO_LIVE_MS
 from tandem.rules.values import TimeSpan, amqp_value
 
 if TYPE_CHECKING:
@@ -31,9 +32,6 @@ __all__ = ["BROKER_MARKS", "BrokeredMessage", "MessageState", "Settlement", "Set
 BROKER_MARKS: Final = frozenset(name.decode() for name in BROKER_ANNOTATIONS)
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
-
-# Milliseconds. The longest time to live that fits its field: 49 days and 17 hours.
-_MAX_TTL_MS: Final = 2**32 - 1
 
 
 class MessageState(enum.Enum):
@@ -70,6 +68,32 @@ class Settler(Protocol):
 
 
 _EMPTY_HEADER: Final = Header()
+
+Value = TypeVar("Value")
+
+
+class _SenderProperty(Generic[Value]):
+    """A property of a message that is a field of AMQP's section `properties`, by the name it has there."""
+
+    __slots__ = ("_field",)
+
+    def __init__(self, field: str) -> None:
+        self._field = field
+
+    @overload
+    def __get__(self, message: None, owner: type[BrokeredMessage]) -> _SenderProperty[Value]: ...
+
+    @overload
+    def __get__(self, message: BrokeredMessage, owner: type[BrokeredMessage]) -> Value: ...
+
+    def __get__(self, message: BrokeredMessage | None, owner: type[BrokeredMessage]) -> _SenderProperty[Value] | Value:
+        if message is None:
+            return self
+        value: Value = getattr(message.sender_properties, self._field)
+        return value
+
+    def __set__(self, message: BrokeredMessage, value: Value) -> None:
+        setattr(message.sender_properties, self._field, value)
 
 
 class BrokeredMessage:
@@ -222,7 +246,8 @@ class BrokeredMessage:
         return self._source
 
     @property
-    def _bare(self) -> Properties:
+    def sender_properties(self) -> Properties:
+        """The section `properties`. For the inside of this library."""
         if self._properties is None:
             self._properties = self.received.properties or Properties()
         return self._properties
@@ -247,69 +272,14 @@ class BrokeredMessage:
             self._application_properties = self.received.application_properties or {}
         return self._application_properties
 
-    @property
-    def message_id(self) -> MessageId | None:
-        return self._bare.message_id
-
-    @message_id.setter
-    def message_id(self, message_id: MessageId | None) -> None:
-        self._bare.message_id = message_id
-
-    @property
-    def label(self) -> str | None:
-        return self._bare.subject
-
-    @label.setter
-    def label(self, label: str | None) -> None:
-        self._bare.subject = label
-
-    @property
-    def content_type(self) -> str | None:
-        return self._bare.content_type
-
-    @content_type.setter
-    def content_type(self, content_type: str | None) -> None:
-        self._bare.content_type = content_type
-
-    @property
-    def correlation_id(self) -> MessageId | None:
-        return self._bare.correlation_id
-
-    @correlation_id.setter
-    def correlation_id(self, correlation_id: MessageId | None) -> None:
-        self._bare.correlation_id = correlation_id
-
-    @property
-    def session_id(self) -> str | None:
-        return self._bare.group_id
-
-    @session_id.setter
-    def session_id(self, session_id: str | None) -> None:
-        self._bare.group_id = session_id
-
-    @property
-    def reply_to(self) -> str | None:
-        return self._bare.reply_to
-
-    @reply_to.setter
-    def reply_to(self, reply_to: str | None) -> None:
-        self._bare.reply_to = reply_to
-
-    @property
-    def reply_to_session_id(self) -> str | None:
-        return self._bare.reply_to_group_id
-
-    @reply_to_session_id.setter
-    def reply_to_session_id(self, session_id: str | None) -> None:
-        self._bare.reply_to_group_id = session_id
-
-    @property
-    def to(self) -> str | None:
-        return self._bare.to
-
-    @to.setter
-    def to(self, to: str | None) -> None:
-        self._bare.to = to
+    message_id = _SenderProperty[MessageId | None]("message_id")
+    label = _SenderProperty[str | None]("subject")
+    content_type = _SenderProperty[str | None]("content_type")
+    correlation_id = _SenderProperty[MessageId | None]("correlation_id")
+    session_id = _SenderProperty[str | None]("group_id")
+    reply_to = _SenderProperty[str | None]("reply_to")
+    reply_to_session_id = _SenderProperty[str | None]("reply_to_group_id")
+    to = _SenderProperty[str | None]("to")
 
     @property
     def partition_key(self) -> str | None:
@@ -338,10 +308,10 @@ class BrokeredMessage:
         if time_to_live is not None:
             require_timedelta("time_to_live", time_to_live)
         ttl_ms = None if time_to_live is None else time_to_live // _MILLISECOND
-        if ttl_ms is not None and not 1 <= ttl_ms <= _MAX_TTL_MS:
+        if ttl_ms is not None and not 1 <= ttl_ms <= MAX_MESSAGE_TIME_TO_LIVE_MS:
+            longest = timedelta(milliseconds=MAX_MESSAGE_TIME_TO_LIVE_MS)
             raise UsageError(
-                f"time_to_live is {time_to_live}; it must be from 1 ms to {timedelta(milliseconds=_MAX_TTL_MS)}, "
-                "or None for the entity's own"
+                f"time_to_live is {time_to_live}; it must be from 1 ms to {longest}, or None for the entity's own"
             )
         self._head.ttl_ms = ttl_ms
 
@@ -488,14 +458,14 @@ class BrokeredMessage:
             return encode_message(
                 header=self._written_header,
                 message_annotations=self._marks,
-                properties=self._bare,
+                properties=self.sender_properties,
                 application_properties=_encodable(self.properties),
                 data=self._body,
             )
         head = encode_message(
             header=self._written_header,
             message_annotations=self._marks,
-            properties=self._bare,
+            properties=self.sender_properties,
             application_properties=_encodable(self.properties),
         )
         sections = self.received.sections

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tandem.client.messaging.receiver import ReceiveMode
-from tandem.client.messaging.receiving import ReceivingClient
+from tandem.client.messaging.receiving_client import ReceivingClient
 from tandem.client.messaging.sender import MessageSender
-from tandem.client.messaging.sending import SendingClient
+from tandem.client.messaging.sending_client import SendingClient
 from tandem.client.wire.closed_at_exit import ClosedAtExit
 from tandem.client.wire.connection import ServiceConnection
 

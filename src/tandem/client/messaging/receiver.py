@@ -16,13 +16,13 @@ from tandem.client.messaging.management import ManagementNode
 from tandem.client.messaging.message import BrokeredMessage, Settlement
 from tandem.client.messaging.sender import check_outcome
 from tandem.client.messaging.transaction import Transaction
-from tandem.client.settings import MAX_PREFETCH_COUNT, seconds
 from tandem.client.wire.checks import require_whole_number
 from tandem.client.wire.closed_at_exit import ClosedAtExit
 from tandem.client.wire.connection import ServiceConnection, close_link
-from tandem.client.wire.inbox import Inbox
+from tandem.client.wire.inbox import Inbox, take_within
 from tandem.client.wire.lazy import Lazy
 from tandem.errors import TandemError, UsageError
+from tandem.limits import MAX_PREFETCH_COUNT, MAX_RECEIVE_BATCH_MESSAGES
 from tandem.wire_names import DEAD_LETTER_CONDITION
 
 __all__ = ["MessageReceiver", "ReceiveMode"]
@@ -31,9 +31,6 @@ __all__ = ["MessageReceiver", "ReceiveMode"]
 
 # Sessions. What is asked for at once; the SDKs ask for as many.
 _SESSIONS_PER_PAGE: Final = 100
-
-# Messages. What one call may ask for at once.
-MAX_BATCH_MESSAGES: Final = 10_000
 
 
 class ReceiveMode(enum.Enum):
@@ -93,22 +90,14 @@ class MessageReceiver(ClosedAtExit):
     ) -> list[BrokeredMessage]:
         """Up to `max_count` messages: those that are there when the first one is. None when none came in time."""
         require_whole_number("max_count", max_count)
-        if not 1 <= max_count <= MAX_BATCH_MESSAGES:
-            raise UsageError(f"max_count is {max_count}; it must be from 1 to {MAX_BATCH_MESSAGES:,}")
+        if not 1 <= max_count <= MAX_RECEIVE_BATCH_MESSAGES:
+            raise UsageError(f"max_count is {max_count}; it must be from 1 to {MAX_RECEIVE_BATCH_MESSAGES:,}")
         inbox = self._inbox.current
         if inbox is not None and inbox.has_messages:
             return [self._message(delivery) for delivery in inbox.take_now(max_count)]
-        operation_timeout_s = self._connection.settings.operation_timeout.total_seconds()
-        timeout_s = seconds(timeout, operation_timeout_s)
-        loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + timeout_s
-
-        async def attempt() -> list[IncomingDelivery]:
-            inbox = await self._get_inbox()
-            return await inbox.take(max_count, max(0.0, deadline_s - loop.time()))
-
-        deliveries = await self._retrier.perform(
-            attempt, f"a receive from '{self._path}'", timeout_s + operation_timeout_s
+        what = f"a receive from '{self._path}'"
+        deliveries = await take_within(
+            timeout, max_count, self._connection.settings, self._retrier, self._get_inbox, what
         )
         return [self._message(delivery) for delivery in deliveries]
 

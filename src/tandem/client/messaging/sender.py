@@ -32,7 +32,7 @@ from tandem.client.wire.connection import ServiceConnection, Wire, close_link
 from tandem.client.wire.lazy import Lazy
 from tandem.client.wire.retry import NoRetry
 from tandem.driver import Sender
-from tandem.limits import MAX_MESSAGES_PER_BATCH
+from tandem.limits import MAX_MESSAGES_PER_SENT_BATCH
 from tandem.wire_names import MAX_MESSAGE_BATCH_SIZE, TRANSFER_DESTINATION
 
 __all__ = ["MessageSender", "SendLink", "check_outcome"]
@@ -270,7 +270,7 @@ def split_by_size(payloads: Sequence[bytes], max_bytes: int) -> list[list[bytes]
     size = 0
     for payload in payloads:
         needed = len(payload) + _ENVELOPE_BYTES_PER_MESSAGE
-        if not portions or size + needed > max_bytes or len(portions[-1]) >= MAX_MESSAGES_PER_BATCH:
+        if not portions or size + needed > max_bytes or len(portions[-1]) >= MAX_MESSAGES_PER_SENT_BATCH:
             portions.append([])
             size = _ENVELOPE_BYTES
         portions[-1].append(payload)

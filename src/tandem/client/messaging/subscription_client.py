@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tandem.addresses import subscription_path
 from tandem.client.messaging.receiver import ReceiveMode
-from tandem.client.messaging.receiving import ReceivingClient
+from tandem.client.messaging.receiving_client import ReceivingClient
 from tandem.client.wire.closed_at_exit import ClosedAtExit
 from tandem.client.wire.connection import ServiceConnection
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tandem.client.messaging.sender import MessageSender
-from tandem.client.messaging.sending import SendingClient
+from tandem.client.messaging.sending_client import SendingClient
 from tandem.client.wire.closed_at_exit import ClosedAtExit
 from tandem.client.wire.connection import ServiceConnection
 

@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Final
 
 from tandem.amqp import RELEASED, IncomingDelivery, ReceiverLink
+from tandem.client.settings import MessagingFactorySettings, seconds
+from tandem.client.wire.retry import Retrier
 from tandem.driver import Endpoint, Receiver
 from tandem.errors import TandemError
 
-__all__ = ["Inbox"]
+__all__ = ["Inbox", "take_within"]
 
 # Seconds. How long the service may take to answer a drain before the link counts as broken.
 DRAIN_LIMIT_S: Final = 5.0
@@ -206,3 +210,24 @@ class Inbox(Receiver):
             await self._recall()
             self._release_buffered()
         await super().close()
+
+
+async def take_within(
+    timeout: timedelta | float | None,  # noqa: ASYNC109 - the service's own name; that it passes is no error
+    max_count: int,
+    settings: MessagingFactorySettings,
+    retrier: Retrier,
+    get_inbox: Callable[[], Awaitable[Inbox]],
+    what: str,
+) -> list[IncomingDelivery]:
+    """Take up to `max_count` messages, none if none came in time. A link that is lost meanwhile is attached again."""
+    operation_timeout_s = settings.operation_timeout.total_seconds()
+    timeout_s = seconds(timeout, operation_timeout_s)
+    loop = asyncio.get_running_loop()
+    deadline_s = loop.time() + timeout_s
+
+    async def attempt() -> list[IncomingDelivery]:
+        inbox = await get_inbox()
+        return await inbox.take(max_count, max(0.0, deadline_s - loop.time()))
+
+    return await retrier.perform(attempt, what, timeout_s + operation_timeout_s)

@@ -6,7 +6,16 @@ import struct
 from typing import Final
 
 from tandem import wire_names
-from tandem.amqp.sections import DELIVERY_ANNOTATIONS, MESSAGE_ANNOTATIONS, NO_ENTRIES, Entries, symbol_key
+from tandem.amqp.rewriting import with_service_decimals
+from tandem.amqp.sections import (
+    DATA,
+    DECIMAL128,
+    DELIVERY_ANNOTATIONS,
+    MESSAGE_ANNOTATIONS,
+    NO_ENTRIES,
+    Entries,
+    symbol_key,
+)
 
 __all__ = ["EVENT_ANNOTATIONS", "RUNTIME_METRICS", "Event", "offset_of", "size_of"]
 
@@ -20,6 +29,9 @@ _PARTITION_KEY: Final = symbol_key(wire_names.PARTITION_KEY, b"")
 _PUBLISHER_KEY: Final = symbol_key(wire_names.PUBLISHER, b"")
 
 _LONG: Final = struct.Struct(">q")
+
+# How a section of data begins.
+_DATA_SECTION: Final = bytes((0x00, 0x53, DATA))
 
 # Annotations that the hub itself says of an event; those of the sender under the same names are dropped.
 EVENT_ANNOTATIONS: Final = frozenset(
@@ -97,15 +109,24 @@ class Event:
         return len(self.bare) + len(self.annotations.encoded) + len(self.delivery_annotations.encoded)
 
     def encoded(self, metrics: Entries = NO_ENTRIES) -> bytes:
-        """Return the event as it is delivered. All but the delivery annotations is made once, for every reader."""
+        """Return the event as it is delivered. All but the delivery annotations is made once, for every reader.
+
+        Decimals get the layout that SDKs read: a reader that fails at one event never gets beyond it.
+        """
         encoded = self._encoded
         if encoded is None:
-            encoded = self._encoded = self._own_annotations().to_section(MESSAGE_ANNOTATIONS) + self.bare
+            bare = self.bare
+            # A message that begins with its body has no application properties. Others are searched, which is cheap.
+            if not bare.startswith(_DATA_SECTION) and DECIMAL128 in bare:
+                bare = with_service_decimals(bare)
+            encoded = self._encoded = self._annotations().to_section(MESSAGE_ANNOTATIONS) + bare
         if not metrics.count and not self.delivery_annotations.count:
             return encoded
-        return metrics.followed_by(self.delivery_annotations).to_section(DELIVERY_ANNOTATIONS) + encoded
+        sent = self.delivery_annotations.with_service_decimals()
+        return metrics.followed_by(sent).to_section(DELIVERY_ANNOTATIONS) + encoded
 
-    def _own_annotations(self) -> Entries:
+    def _annotations(self) -> Entries:
+        """Return the annotations of the hub, followed by those of the sender."""
         offset = offset_of(self.sequence_number).encode()
         own = b"".join(
             (
@@ -125,7 +146,7 @@ class Event:
         if self.publisher is not None:
             own += _PUBLISHER_KEY + _string(self.publisher)
             count += 2
-        return Entries(own, count).followed_by(self.annotations)
+        return Entries(own, count).followed_by(self.annotations.with_service_decimals())
 
 
 def _string(text: str) -> bytes:

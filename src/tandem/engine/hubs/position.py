@@ -7,6 +7,7 @@ import re
 from typing import Final
 
 from tandem.errors import ArgumentError, Scope
+from tandem.limits import MAX_SELECTOR_CHARACTERS
 from tandem.wire_names import (
     ENQUEUED_TIME,
     ENQUEUED_TIME_UTC,
@@ -22,9 +23,6 @@ _SELECTOR: Final = re.compile(
     rf"\s*amqp\.annotation\.({OFFSET}|{SEQUENCE_NUMBER}|{ENQUEUED_TIME}|{ENQUEUED_TIME_UTC})"
     r"\s*(>=?)\s*'?([^']*)'?\s*",
 )
-
-# Characters. The longest that an SDK writes has about 60.
-_MAX_SELECTOR_CHARACTERS: Final = 256
 
 
 class PositionKind(enum.Enum):
@@ -58,7 +56,7 @@ LATEST: Final = StartPosition(PositionKind.LATEST, 0, False)
 
 def parse_selector(text: str) -> StartPosition:
     """`amqp.annotation.x-opt-offset > '42'`. Quotes may be missing; `epoch:offset` is read as the offset."""
-    match = _SELECTOR.fullmatch(text) if len(text) <= _MAX_SELECTOR_CHARACTERS else None
+    match = _SELECTOR.fullmatch(text) if len(text) <= MAX_SELECTOR_CHARACTERS else None
     if match is None:
         raise ArgumentError(
             f"{SELECTOR_FILTER} is {text!r:.120}; a position is "

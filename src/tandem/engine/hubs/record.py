@@ -6,7 +6,16 @@ from zlib import crc32
 
 from tandem.amqp.batch import partition_key, split_batch
 from tandem.amqp.message import Message
-from tandem.amqp.sections import DELIVERY_ANNOTATIONS, MESSAGE_ANNOTATIONS, NO_ENTRIES, Entries, Sections
+from tandem.amqp.rewriting import with_service_decimals
+from tandem.amqp.sections import (
+    APPLICATION_PROPERTIES,
+    DECIMAL128,
+    DELIVERY_ANNOTATIONS,
+    MESSAGE_ANNOTATIONS,
+    NO_ENTRIES,
+    Entries,
+    Sections,
+)
 from tandem.engine.hubs.event import EVENT_ANNOTATIONS, RUNTIME_METRICS, Event
 from tandem.errors import DecodeError
 
@@ -105,8 +114,8 @@ class EventRecord:
                         self.enqueued_at_ms,
                         key,
                         self.publisher,
-                        sections.entries(MESSAGE_ANNOTATIONS, EVENT_ANNOTATIONS),
-                        sections.bare(),
+                        sections.entries(MESSAGE_ANNOTATIONS, EVENT_ANNOTATIONS).with_service_decimals(),
+                        _bare(sections),
                         _delivery_annotations(sections),
                     )
                 )
@@ -115,9 +124,17 @@ class EventRecord:
         return events
 
 
+def _bare(sections: Sections) -> bytes:
+    """Return the bare message as it is delivered: as it was sent, but for the layout of decimals, which SDKs must be
+    able to read. A reader that fails at an event never gets beyond it."""
+    bare = sections.bare()
+    start, end = sections.value_span(APPLICATION_PROPERTIES)
+    return with_service_decimals(bare) if sections.payload.find(DECIMAL128, start, max(0, end)) >= 0 else bare
+
+
 def _delivery_annotations(sections: Sections) -> Entries:
     try:
-        return sections.entries(DELIVERY_ANNOTATIONS, RUNTIME_METRICS)
+        return sections.entries(DELIVERY_ANNOTATIONS, RUNTIME_METRICS).with_service_decimals()
     except DecodeError:
         # A hub refuses them when they are sent; a version that ignored them has stored such events.
         return NO_ENTRIES

@@ -34,6 +34,7 @@ from tandem.engine.topic import Topic
 from tandem.engine.topic_description import TopicDescription
 from tandem.entity_settings import DESCRIPTIONS, HUB, QUEUE, SERVICE_WORDS, SUBSCRIPTION, TOPIC
 from tandem.errors import ArgumentError, EntityAlreadyExists, NotFound, ProtocolError
+from tandem.limits import MAX_SKIP, MAX_XML_BYTES
 from tandem.management.atom.descriptions import (
     Fields,
     entity_xml,
@@ -53,11 +54,11 @@ from tandem.management.atom.hubs import ConsumerGroupOf, consumer_group_xml, hub
 from tandem.management.atom.namespaces import namespace_xml
 from tandem.management.atom.paths import Noun, Path, parse_path
 from tandem.management.atom.rules import read_rule_xml, rule_xml
-from tandem.management.atom.xml import MAX_XML_BYTES, Element, read_xml
+from tandem.management.atom.xml import Element, read_xml
 from tandem.management.gate import Gate
 from tandem.management.hubs import add_consumer_group, delete_hub, own_hubs, remove_consumer_group
 from tandem.management.metered import count_refusal
-from tandem.management.requests import DEFAULT_PAGE_ENTITIES, MAX_SKIP, query_number, read_body
+from tandem.management.requests import DEFAULT_PAGE_ENTITIES, query_number, read_body
 from tandem.wire_names import ticks_of
 
 __all__ = ["AtomService"]

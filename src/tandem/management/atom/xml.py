@@ -13,29 +13,14 @@ from typing import Final
 from xml.parsers import expat
 
 from tandem.errors import ArgumentError
+from tandem.limits import MAX_XML_ATTRIBUTES, MAX_XML_BYTES, MAX_XML_DEPTH, MAX_XML_ELEMENTS
 
 __all__ = [
-    "MAX_XML_ATTRIBUTES",
-    "MAX_XML_BYTES",
-    "MAX_XML_DEPTH",
-    "MAX_XML_ELEMENTS",
     "Element",
     "element",
     "escaped",
     "read_xml",
 ]
-
-# Bytes. A rule with a correlation filter of 64 properties with the longest names and values has 82,000 characters.
-MAX_XML_BYTES: Final = 262_144
-
-# Levels. A parameter of a rule is the eighth: entry, content, RuleDescription, Filter, Parameters, pair, Value.
-MAX_XML_DEPTH: Final = 24
-
-# Elements of a document: a correlation filter of 64 properties has 250.
-MAX_XML_ELEMENTS: Final = 4_096
-
-# Attributes of one element, namespace declarations not counted.
-MAX_XML_ATTRIBUTES: Final = 32
 
 # Stands between namespace and name in what expat reports. No name holds one.
 _SEPARATOR: Final = " "

@@ -14,18 +14,12 @@ from aiohttp import web
 from msgspec import Meta, Struct
 
 from tandem.auth import AuthorizationRule, Right
-from tandem.auth.keys import (
-    KEY_BYTES,
-    MAX_KEY_CHARACTERS,
-    MAX_RULES_PER_SCOPE,
-    make_key,
-    right_names,
-)
-from tandem.engine.descriptions import description_of
+from tandem.auth.keys import KEY_BYTES, make_key, right_names
 from tandem.engine.hubs.description import EventHubDescription
 from tandem.engine.hubs.hub import EventHub
 from tandem.engine.namespace import Namespace
 from tandem.engine.queue import Queue
+from tandem.engine.stored_description import description_of
 from tandem.engine.subscription import Subscription
 from tandem.errors import (
     ArgumentError,
@@ -35,6 +29,7 @@ from tandem.errors import (
     NotFound,
     QuotaExceeded,
 )
+from tandem.limits import MAX_KEY_CHARACTERS, MAX_RULES_PER_SCOPE
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
 from tandem.management.json_api.described import Method, Operation, Parameter, describes

@@ -12,11 +12,12 @@ from msgspec import Meta
 from tandem.auth import Right
 from tandem.engine.namespace import Namespace
 from tandem.entity_settings import durations_as_ms
+from tandem.limits import MAX_PAGE_ENTITIES, MAX_SKIP
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
 from tandem.management.json_api.described import Operation, Parameter
 from tandem.management.json_api.entity_shapes import Deleted
-from tandem.management.requests import DEFAULT_PAGE_ENTITIES, MAX_PAGE_ENTITIES, MAX_SKIP, read_fields, read_page
+from tandem.management.requests import DEFAULT_PAGE_ENTITIES, read_fields, read_page
 
 __all__ = ["PAGE", "Fields", "Handlers", "Names", "Noun"]
 

@@ -23,12 +23,12 @@ from tandem.engine.hubs.partition import Partition
 from tandem.engine.namespace import Namespace
 from tandem.engine.queries import EventsQuery
 from tandem.errors import ArgumentOutOfRange, HubRecreated, ProtocolError, ServerBusy
-from tandem.limits import MAX_PEEK_BYTES
+from tandem.limits import MAX_BULK_READ_STALL_S, MAX_BULK_READS, MAX_PEEK_BYTES, MAX_SHOWN_EVENTS
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
 from tandem.management.hubs import incarnation_of
 from tandem.management.json_api.described import Operation, Parameter, describes
-from tandem.management.json_api.hub_shapes import MAX_SHOWN_EVENTS, EventList
+from tandem.management.json_api.hub_shapes import EventList
 from tandem.management.json_api.reading import ask, query_choice
 from tandem.management.json_api.rendering import shown_event
 from tandem.management.metered import count_as
@@ -37,20 +37,14 @@ from tandem.store.log.damage_log import EventsDamaged
 from tandem.store.log.snapshot import RangeSnapshot
 from tandem.wire_names import FIRST_SEQUENCE_NUMBER_HEADER
 
-__all__ = ["ARROW_STREAM", "MAX_BULK_READS", "HubEventHandlers"]
+__all__ = ["ARROW_STREAM", "HubEventHandlers"]
 
 logger = logging.getLogger(__name__)
 
 ARROW_STREAM: Final = "application/vnd.apache.arrow.stream"
 
-# Bulk reads at once. Each keeps the segments that it reads from being dropped. Service: it has none.
-MAX_BULK_READS: Final = 64
-
 # Threads that read for them. More than the disk has use for would only take turns.
 _READING_THREADS: Final = 4
-
-# Seconds. How long a reader may take for one chunk: a Spark task may wait that long for what comes behind it.
-_MAX_STALL_S: Final = 600.0
 
 _DEFAULT_SHOWN_EVENTS: Final = 50
 
@@ -151,7 +145,7 @@ class HubEventHandlers:
         await response.prepare(request)
         try:
             while chunk is not None:
-                async with asyncio.timeout(_MAX_STALL_S):
+                async with asyncio.timeout(MAX_BULK_READ_STALL_S):
                     await response.write(chunk)
                 chunk = await self._next(chunks)
         except ConnectionError:
@@ -164,7 +158,9 @@ class HubEventHandlers:
             return response
         except TimeoutError:
             _break_off(request)
-            logger.warning("a bulk read of %s was broken off: nobody took it for %d s", wanted.hub.name, _MAX_STALL_S)
+            logger.warning(
+                "a bulk read of %s was broken off: nobody took it for %d s", wanted.hub.name, MAX_BULK_READ_STALL_S
+            )
             return response
         except BaseException:
             _break_off(request)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from tandem.limits import MAX_OFFSET_CHARACTERS, MAX_OWNER_ID_CHARACTERS, MAX_PARTITIONS
 
 __all__ = [
-    "MAX_SHOWN_EVENTS",
     "Checkpoint",
     "CheckpointList",
     "CheckpointRequest",
@@ -25,9 +24,6 @@ __all__ = [
     "ShownEvent",
     "ShownPartition",
 ]
-
-# Events. One answer as JSON; what is left is asked for with `from`.
-MAX_SHOWN_EVENTS: Final = 1_000
 
 
 class ConsumerGroup(Struct):

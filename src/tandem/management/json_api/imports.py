@@ -13,10 +13,11 @@ from aiohttp import web
 from tandem.addresses import subscription_path
 from tandem.auth import Right
 from tandem.desired_state import Outcome, Planner, Step, Wanted, finish, make
-from tandem.engine.descriptions import description_of
 from tandem.engine.namespace import Namespace
+from tandem.engine.stored_description import description_of
 from tandem.entity_settings import durations_as_ms
 from tandem.errors import ArgumentError, ProtocolError
+from tandem.limits import MAX_IMPORT_BYTES
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
 from tandem.management.hubs import new_hub
@@ -26,10 +27,7 @@ from tandem.management.json_api.exports import EXPORT_VERSION
 from tandem.management.json_api.reading import read_request
 from tandem.management.rule_lists import read_rules
 
-__all__ = ["MAX_IMPORT_BYTES", "ImportHandlers"]
-
-# Bytes. Ten thousand queues have about 6 MB.
-MAX_IMPORT_BYTES: Final = 16_777_216
+__all__ = ["ImportHandlers"]
 
 # Entities that are planned or made in one step of the engine.
 _STEP_ENTITIES: Final = 20

@@ -11,15 +11,15 @@ import logging
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Literal
 
 from aiohttp import web
 
 from tandem.auth import Right
-from tandem.engine.moving import MAX_MENTIONS
 from tandem.engine.namespace import Namespace
 from tandem.engine.portion import Portion
 from tandem.errors import NotFound, ProtocolError, ServerBusy
+from tandem.limits import MAX_JOBS, MAX_MENTIONS, MAX_RUNNING_JOBS
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
 from tandem.management.json_api.described import PREFIX, Operation, describes
@@ -33,13 +33,9 @@ from tandem.management.json_api.shapes import (
     State,
 )
 
-__all__ = ["MAX_JOBS", "MAX_RUNNING_JOBS", "Job", "JobHandlers", "Jobs", "Plan", "started"]
+__all__ = ["Job", "JobHandlers", "Jobs", "Plan", "started"]
 
 logger = logging.getLogger(__name__)
-
-# Jobs that are remembered, and of these, jobs that run at the same time: each asks the store for a page at a time.
-MAX_JOBS: Final = 100
-MAX_RUNNING_JOBS: Final = 8
 
 
 @dataclass

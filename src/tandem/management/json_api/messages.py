@@ -12,28 +12,18 @@ from tandem.auth import Right
 from tandem.engine.browsing import BrowsedPage, MessageState, browse, count_of
 from tandem.engine.message import SEQUENCE_MASK
 from tandem.engine.namespace import Namespace
-from tandem.limits import MAX_PEEK_BYTES
+from tandem.limits import MAX_BROWSE_STEPS, MAX_BROWSED_MESSAGES, MAX_PEEK_BYTES
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
 from tandem.management.json_api.described import Operation, Parameter, describes
 from tandem.management.json_api.reading import ask, query_choice
 from tandem.management.json_api.rendering import shown_message
-from tandem.management.json_api.shapes import (
-    MAX_BROWSED_MESSAGES,
-    BodyMode,
-    MessageList,
-    ShownMessage,
-    State,
-)
+from tandem.management.json_api.shapes import BodyMode, MessageList, ShownMessage, State
 from tandem.management.requests import query_number
 
 __all__ = ["MessageHandlers"]
 
 _DEFAULT_MESSAGES: Final = 50
-
-# Steps of the engine. A few deferred messages may be hidden among millions of active ones: after so many steps, each
-# over 2,000 messages, the answer is what was found, and where to go on.
-_MAX_STEPS: Final = 50
 
 # Messages. Between two such bunches others get their turn.
 _BUNCH_MESSAGES: Final = 25
@@ -77,7 +67,7 @@ class MessageHandlers:
         shown: list[ShownMessage] = []
         size_bytes = 0
         after = max(first, 1) - 1
-        for _ in range(_MAX_STEPS):
+        for _ in range(MAX_BROWSE_STEPS):
             page = await self._page(path, state, after, top - len(shown))
             after = page.up_to
             for number, one in enumerate(page.messages):

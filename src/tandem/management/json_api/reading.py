@@ -13,8 +13,9 @@ from aiohttp import web
 from tandem.engine.message import NEVER_MS
 from tandem.engine.namespace import Namespace
 from tandem.errors import ArgumentError
+from tandem.limits import MAX_JSON_BODY_BYTES
 from tandem.management.gate import Gate
-from tandem.management.requests import MAX_BODY_BYTES, read_body
+from tandem.management.requests import read_body
 
 __all__ = ["ask", "moment_ms", "query_choice", "read_request"]
 
@@ -23,7 +24,7 @@ Request = TypeVar("Request")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-async def read_request(request: web.Request, kind: type[Request], limit_bytes: int = MAX_BODY_BYTES) -> Request:
+async def read_request(request: web.Request, kind: type[Request], limit_bytes: int = MAX_JSON_BODY_BYTES) -> Request:
     """The body of a request. No body is an empty object."""
     body = await read_body(request, limit_bytes)
     try:

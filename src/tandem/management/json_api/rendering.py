@@ -5,24 +5,21 @@ from __future__ import annotations
 import base64
 import codecs
 import json
-import uuid
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from tandem.amqp.message import BodyKind, Message, MessageId, Properties
+from tandem.amqp.message import BodyKind, Message, MessageId, Properties, id_text
 from tandem.amqp.types import Described
 from tandem.engine.browsing import Browsed, MessageState
 from tandem.engine.hubs.event import Event, offset_of
 from tandem.engine.message import NEVER_MS
 from tandem.engine.rule import plain_value
 from tandem.errors import DecodeError
+from tandem.limits import PREVIEW_BYTES
 from tandem.management.json_api.hub_shapes import ShownEvent
 from tandem.management.json_api.shapes import BodyMode, ShownMessage
 from tandem.wire_names import DEAD_LETTER_ERROR_DESCRIPTION, DEAD_LETTER_REASON
 
-__all__ = ["PREVIEW_BYTES", "shown_bytes", "shown_event", "shown_message"]
-
-# Bytes. How much of a body a preview shows.
-PREVIEW_BYTES: Final = 1_024
+__all__ = ["shown_bytes", "shown_event", "shown_message"]
 
 _Encoding = Literal["text", "base64", "json"]
 _Kind = Literal["none", "data", "amqp-sequence", "amqp-value"]
@@ -179,11 +176,7 @@ def _json_value(value: object) -> object:
 
 
 def _id(value: MessageId | None) -> str | None:
-    if value is None or isinstance(value, str):
-        return _text(value)
-    if isinstance(value, bytes):
-        return value.hex()
-    return str(value) if isinstance(value, uuid.UUID) else str(int(value))
+    return None if value is None else id_text(value)
 
 
 def _text(value: str | None) -> str | None:

@@ -15,27 +15,18 @@ from tandem.engine.browsing import BrowsedSession, browse_sessions
 from tandem.engine.namespace import Namespace
 from tandem.engine.sessions import Sessions
 from tandem.errors import ArgumentError, NotAllowed, Scope, SessionCannotBeLocked
-from tandem.limits import MAX_ID_CHARACTERS
+from tandem.limits import MAX_ID_CHARACTERS, MAX_LISTED_SESSIONS, MAX_STATE_BODY_BYTES
 from tandem.management.answers import json_answer
 from tandem.management.gate import Gate
 from tandem.management.json_api.described import Method, Operation, Parameter, describes
 from tandem.management.json_api.reading import ask, read_request
 from tandem.management.json_api.rendering import shown_bytes
-from tandem.management.json_api.shapes import (
-    MAX_LISTED_SESSIONS,
-    SessionList,
-    SessionState,
-    SessionStateRequest,
-    ShownSession,
-)
+from tandem.management.json_api.shapes import SessionList, SessionState, SessionStateRequest, ShownSession
 from tandem.management.requests import query_number
 
 __all__ = ["SessionHandlers"]
 
 _DEFAULT_SESSIONS: Final = 100
-
-# Bytes. A state of 1 MiB, and as much again for what JSON and base64 make of it. Larger ones are set over AMQP.
-_MAX_STATE_BODY_BYTES: Final = 2 * 1_048_576
 
 
 def _describes_state(method: str, name: str, summary: str, body: Any = None) -> Callable[[Method], Method]:
@@ -97,7 +88,7 @@ class SessionHandlers:
     )
     async def set_state(self, request: web.Request) -> web.Response:
         path, session_id = self._admit(request), _session_id(request)
-        state = _state_of(await read_request(request, SessionStateRequest, _MAX_STATE_BODY_BYTES))
+        state = _state_of(await read_request(request, SessionStateRequest, MAX_STATE_BODY_BYTES))
         return await self._set(path, session_id, state)
 
     @_describes_state(

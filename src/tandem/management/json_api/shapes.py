@@ -6,14 +6,13 @@ them; and the OpenAPI document is made of them.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from tandem.limits import MAX_UNDEFERRED_NUMBERS
+
 __all__ = [
-    "MAX_BROWSED_MESSAGES",
-    "MAX_LISTED_SESSIONS",
-    "MAX_UNDEFERRED_NUMBERS",
     "BodyMode",
     "Error",
     "ErrorDetail",
@@ -34,15 +33,6 @@ __all__ = [
     "State",
     "UndeferRequest",
 ]
-
-# Messages. One answer; what is left is asked for with `from`.
-MAX_BROWSED_MESSAGES: Final = 250
-
-# Sessions. One answer; what is left is asked for with `after`.
-MAX_LISTED_SESSIONS: Final = 1_000
-
-# Sequence numbers. One request to un-defer by number.
-MAX_UNDEFERRED_NUMBERS: Final = 1_000
 
 State = Literal["active", "deferred", "scheduled", "dead-lettered", "transfer-dead-lettered"]
 BodyMode = Literal["none", "preview", "full"]

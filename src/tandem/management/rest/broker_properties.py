@@ -20,23 +20,20 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime, parsedate_to_datetime
 from typing import Final
 
-from tandem.amqp.message import Header, Message, Properties, encode_message
+from tandem.amqp.message import Header, Message, Properties, encode_message, id_text
 from tandem.amqp.types import Array, Described, Timestamp
 from tandem.engine.message import BrokeredMessage
 from tandem.errors import ArgumentError, DecodeError, EncodeError
+from tandem.limits import MAX_HEADER_PROPERTIES, MAX_REST_HEADER_CHARACTERS
 from tandem.wire_names import BROKER_PROPERTIES_HEADER, PARTITION_KEY, SCHEDULED_ENQUEUE_TIME, VIA_PARTITION_KEY
 
 __all__ = [
-    "MAX_HEADER_PROPERTIES",
     "answer_headers",
     "body_of",
     "broker_properties",
     "message_bytes",
     "user_properties",
 ]
-
-# Application properties of one request.
-MAX_HEADER_PROPERTIES: Final = 100
 
 # Headers that are about the request and not about the message. Those of proxies and tracing begin with x-.
 _ABOUT_THE_REQUEST: Final = frozenset(
@@ -61,7 +58,6 @@ _ORDERS: Final = frozenset(
 _SPECIAL_PREFIXES: Final = ("x-", "sec-", "access-control-", "proxy-", "cross-origin-")
 
 # Characters. One header of an answer: common clients read lines of up to 8,190.
-_MAX_HEADER_CHARACTERS: Final = 8_000
 _TEXTS: Final = {
     "CorrelationId": "correlation_id",
     "SessionId": "group_id",
@@ -282,7 +278,7 @@ def answer_headers(message: Message, kept: BrokeredMessage, locked: tuple[str, i
     seen: set[str] = set()
     for name, value in _readable_properties(message).items():
         text = _header_text(value)
-        if _is_writable(name) and name.lower() not in seen and len(name) + len(text) <= _MAX_HEADER_CHARACTERS:
+        if _is_writable(name) and name.lower() not in seen and len(name) + len(text) <= MAX_REST_HEADER_CHARACTERS:
             seen.add(name.lower())
             headers[name] = text
     headers[BROKER_PROPERTIES_HEADER] = json.dumps(_broker_properties(message, properties, kept, locked))
@@ -315,10 +311,10 @@ def _broker_properties(
     if locked is not None:
         broker["LockToken"] = locked[0]
         broker["LockedUntilUtc"] = _http_date(locked[1])
-    room = _MAX_HEADER_CHARACTERS - len(json.dumps(broker))
+    room = MAX_REST_HEADER_CHARACTERS - len(json.dumps(broker))
     for name, value in texts.items():
         if value is not None:
-            text = value.hex() if isinstance(value, bytes) else str(value)
+            text = id_text(value)
             room -= len(json.dumps({name: text}))
             if room > 0:
                 broker[name] = text
@@ -344,7 +340,7 @@ def _readable_properties(message: Message) -> Mapping[str, object]:
 
 def _content_type(content_type: object) -> str:
     text = str(content_type or "")
-    is_sound = text.isascii() and text.isprintable() and 0 < len(text) <= _MAX_HEADER_CHARACTERS
+    is_sound = text.isascii() and text.isprintable() and 0 < len(text) <= MAX_REST_HEADER_CHARACTERS
     return text if is_sound else _DEFAULT_CONTENT_TYPE
 
 

@@ -10,7 +10,7 @@ import msgspec
 from aiohttp import hdrs, web
 
 from tandem.errors import ArgumentError
-from tandem.limits import MAX_MESSAGES_PER_BATCH
+from tandem.limits import MAX_MESSAGES_PER_SENT_BATCH
 from tandem.management.rest.broker_properties import broker_properties, message_bytes, plain_value, user_properties
 from tandem.wire_names import BROKER_PROPERTIES_HEADER
 
@@ -36,8 +36,10 @@ def read_batch(body: bytes) -> list[bytes]:
         raise ArgumentError(f"the body must be a JSON array of messages: {error}") from None
     if not isinstance(items, list) or not items:
         raise ArgumentError("the body must be a JSON array of messages that is not empty")
-    if len(items) > MAX_MESSAGES_PER_BATCH:
-        raise ArgumentError(f"the batch has {len(items):,} messages; at most {MAX_MESSAGES_PER_BATCH:,} are allowed")
+    if len(items) > MAX_MESSAGES_PER_SENT_BATCH:
+        raise ArgumentError(
+            f"the batch has {len(items):,} messages; at most {MAX_MESSAGES_PER_SENT_BATCH:,} are allowed"
+        )
     return [_read_item(number, item) for number, item in enumerate(items)]
 
 

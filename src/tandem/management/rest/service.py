@@ -39,6 +39,7 @@ from tandem.errors import (
     ProtocolError,
     Scope,
 )
+from tandem.limits import MAX_REST_REQUEST_BYTES, MAX_REST_TIMEOUT_S
 from tandem.management.atom.documents import ERROR_TYPE, error_document
 from tandem.management.gate import Gate
 from tandem.management.metered import count_as, count_refusal
@@ -50,12 +51,6 @@ from tandem.management.rest.sent import is_batch, read_batch, read_message
 from tandem.wire_names import DEAD_LETTER_SOURCE, ENQUEUE_SEQUENCE_NUMBER, ENQUEUED_TIME, SEQUENCE_NUMBER
 
 __all__ = ["MessageService"]
-
-# Seconds. How long a receive waits, if the client does not say, and at most. Service: 60.
-_MAX_TIMEOUT_S: Final = 60
-
-# Bytes. The largest message, and as much again for what JSON and base64 make of it.
-_MAX_REQUEST_BYTES: Final = 2 * 1_048_576
 
 _MESSAGES: Final = "messages"
 _HEAD: Final = "head"
@@ -101,7 +96,7 @@ class MessageService:
     async def send(self, request: web.Request) -> web.Response:
         address = _address(request, 1)
         self._gate.admit(request, address.path, Right.SEND)
-        body = await read_body(request, _MAX_REQUEST_BYTES)
+        body = await read_body(request, MAX_REST_REQUEST_BYTES)
         path = split_hub_path(address.path)
         if self._gate.hosted.namespace.find_hub(address.path) is not None:
             await send_events(self._gate, path, request, body)
@@ -197,10 +192,10 @@ def _entity_path(address: Address) -> str:
 
 
 def _timeout(request: web.Request) -> float:
-    text = request.query.get("timeout", str(_MAX_TIMEOUT_S))
+    text = request.query.get("timeout", str(MAX_REST_TIMEOUT_S))
     if not (text.isascii() and text.isdigit() and len(text) <= 9):
         raise ArgumentError(f"timeout is {text!r:.40}; it must be a whole number of seconds")
-    return float(min(int(text), _MAX_TIMEOUT_S))
+    return float(min(int(text), MAX_REST_TIMEOUT_S))
 
 
 def _receivable(namespace: Namespace, address: Address) -> SubQueue:

@@ -78,7 +78,7 @@ class _Pair(SdkPair):
             await self.background.run(self.set_up_backlog(probed))
             if self.secondary_string is not None:
                 self._reporter = await self.background.run(
-                    SdkReporter.create(self.primary_address, self.secondary_string)
+                    SdkReporter.create(self.primary_address, self.primary_namespace, self.secondary_string)
                 )
             self._is_set_up = True
 

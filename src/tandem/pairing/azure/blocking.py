@@ -79,7 +79,9 @@ class _Pair(SdkPair):
             probed = self._probe() if self._is_primary_given else None
             self.background.run(self.set_up_backlog(probed))
             if self.secondary_string is not None:
-                self._reporter = self.background.run(SdkReporter.create(self.primary_address, self.secondary_string))
+                self._reporter = self.background.run(
+                    SdkReporter.create(self.primary_address, self.primary_namespace, self.secondary_string)
+                )
             self._is_set_up = True
 
     def _probe(self) -> Reached:

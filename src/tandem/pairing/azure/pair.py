@@ -16,6 +16,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from tandem.client import sync
+from tandem.client.entities.namespace_manager import NamespaceManager
 from tandem.client.errors import (
     CertificateNotTrustedError,
     HostNotFoundError,
@@ -23,7 +24,6 @@ from tandem.client.errors import (
     OperationTimeoutError,
 )
 from tandem.client.messaging.messaging_factory import MessagingFactory
-from tandem.client.namespace_manager import NamespaceManager
 from tandem.client.settings import MessagingFactorySettings
 from tandem.client.wire.token_provider import token_provider_of
 from tandem.connection_string import ConnectionString, ServiceAddress
@@ -34,6 +34,7 @@ from tandem.pairing.backlog import backlog_queue_path, ensure_backlog_queues, li
 from tandem.pairing.detour import Judgement, Outcome, PairedEntity, PairedSender, Told
 from tandem.pairing.events import EventDescriber, EventReporter, Listener
 from tandem.pairing.failover import FailoverState
+from tandem.pairing.first_contact import outage_of_unknown_host, reach, require_two_namespaces
 from tandem.pairing.judging import FailoverRule
 from tandem.pairing.options import (
     DEFAULT_BACKLOG_QUEUES,
@@ -44,7 +45,6 @@ from tandem.pairing.options import (
     check_rule,
 )
 from tandem.pairing.ownership import BacklogOwner, Reached, resolve_owner
-from tandem.pairing.reaching import outage_of_unknown_host, reach, require_two_namespaces
 from tandem.pairing.reconciling import reconcile
 from tandem.pairing.rotation import BacklogRotation
 
@@ -130,14 +130,19 @@ def _sdk_factory(connection_string: str) -> MessagingFactory:
 class SdkReporter:
     """Writes what happens to the operations of the secondary, by a connection of its own."""
 
-    def __init__(self, primary_address: str, secondary: MessagingFactory, listener: Listener | None) -> None:
+    def __init__(
+        self, primary_address: str, primary_namespace: str, secondary: MessagingFactory, listener: Listener | None
+    ) -> None:
         self._factory = secondary
-        self._reporter = EventReporter(primary_address, secondary, listener, time.time)
+        self._reporter = EventReporter(primary_address, primary_namespace, secondary, listener, time.time)
 
     @staticmethod
-    async def create(primary_address: str, secondary_string: str, listener: Listener | None = None) -> SdkReporter:
+    async def create(
+        primary_address: str, primary_namespace: str, secondary_string: str, listener: Listener | None = None
+    ) -> SdkReporter:
         """On the event loop that it will work on. The listener is told the same, in sums where these are written."""
-        return SdkReporter(primary_address, MessagingFactory.from_connection_string(secondary_string), listener)
+        secondary = MessagingFactory.from_connection_string(secondary_string)
+        return SdkReporter(primary_address, primary_namespace, secondary, listener)
 
     async def tell(self, told: Told) -> None:
         self.tell_now(told)
@@ -163,10 +168,12 @@ class SdkPair(abc.ABC):
             )
         self.options = options
         self.primary_address = primary_address
+        self._secondary_address = secondary_address
         self.secondary_string = secondary if isinstance(secondary, str) else None
         self._primary_string = primary if isinstance(primary, str) else None
         # Known once it is set up.
         self._owner: BacklogOwner | None = None
+        self._describe: EventDescriber | None = None
         self._reconciling: asyncio.Task[None] | None = None
         self._reconcile_after_s = 0.0
         found: NamespaceManager | None = asynchronous(options.secondary_namespace_manager) or manager
@@ -176,7 +183,6 @@ class SdkPair(abc.ABC):
             )
         self.manager = found
         self.rotation = BacklogRotation(options.backlog_queue_count, options.choose)
-        self._describe = EventDescriber(primary_address, secondary_address, time.time)
         self._entities: dict[str, PairedEntity] = {}
         # Sends to either namespace that were not answered: whether they were taken is not known.
         self.unanswered_count = 0
@@ -194,9 +200,14 @@ class SdkPair(abc.ABC):
                 self.unanswered_count += 1
         return outcome
 
-    def backlog_path(self, index: int) -> str:
+    @property
+    def primary_namespace(self) -> str:
+        """The name of the primary in its backlog queues."""
         assert self._owner is not None, "nothing is sent before set_up"
-        return backlog_queue_path(self._owner.name, index)
+        return self._owner.name
+
+    def backlog_path(self, index: int) -> str:
+        return backlog_queue_path(self.primary_namespace, index)
 
     def judge(self, error: Exception) -> Judgement:
         """A send to the primary."""
@@ -228,6 +239,7 @@ class SdkPair(abc.ABC):
             self.manager, owner, options.backlog_queue_count, queues
         )
         self._owner = owner
+        self._describe = EventDescriber(self.primary_address, owner.name, self._secondary_address, time.time)
 
     async def _reach_primary(self) -> Reached:
         assert self._primary_string is not None
@@ -279,6 +291,7 @@ class SdkPair(abc.ABC):
     def tell(self, told: Told) -> None:
         """Pass on what happened: to the listener, and to whoever writes it down."""
         if self.options.listener is not None:
+            assert self._describe is not None, "nothing happens before set_up"
             try:
                 self.options.listener(self._describe(told))
             except Exception:

@@ -7,11 +7,11 @@ from types import TracebackType
 from typing import Self
 
 from tandem.client.blocking import run
+from tandem.client.entities.namespace_manager import NamespaceManager
 from tandem.client.messaging.messaging_factory import MessagingFactory
-from tandem.client.namespace_manager import NamespaceManager
 from tandem.client.wire.waiting import Waiting
+from tandem.limits import MAX_BACKLOG_QUEUES
 from tandem.pairing.azure.pair import PairedServiceBusOptions, SdkReporter
-from tandem.pairing.backlog import MAX_BACKLOG_QUEUES
 from tandem.pairing.detour import Told
 from tandem.pairing.discovery import BacklogFinder, keep_watching
 from tandem.pairing.options import asynchronous
@@ -77,7 +77,7 @@ class SyphonRunner:
             raise
         self._secondary = secondary
         listener = None if options is None else options.listener
-        self._reporter = await SdkReporter.create(primary.address, self._strings[1], listener)
+        self._reporter = await SdkReporter.create(primary.address, found.owner.name, self._strings[1], listener)
         # It makes connections of its own after the pattern of these, which stay unconnected.
         self._syphon = Syphon(primary, secondary, found.paths, self._reporter.tell_now)
         self._syphon.start()

@@ -3,8 +3,8 @@ the kinds and their errors.
 
 fault         one fault: what it covers, until when, how often it was met
 faults        those that are set, and what an operation meets
+links         stand between links and their nodes while there is a fault, and only then
 stalls        operations that go on later
-visibility    messages that are taken now and appear later
 restarting    the serving of an entity begins anew
 http          HTTP requests that are answered late or not at all
 desk          setting, listing and clearing them, with what that does to clients
@@ -13,9 +13,9 @@ desk          setting, listing and clearing them, with what that does to clients
 from __future__ import annotations
 
 from tandem.fault_kinds import ERRORS, FaultKind
+from tandem.server.faults.active_faults import Encounter, Faults, Verdict
 from tandem.server.faults.desk import FaultDesk, FaultsNotAllowed
 from tandem.server.faults.fault import Fault, FaultSettings
-from tandem.server.faults.faults import Encounter, Faults, Verdict
 
 __all__ = [
     "ERRORS",

@@ -15,18 +15,16 @@ from tandem.engine.message import NEVER_MS
 from tandem.engine.queue import Queue
 from tandem.errors import ArgumentError, DetachForced, NotAllowed, NotFound, QuotaExceeded, Scope
 from tandem.fault_kinds import FaultKind
-from tandem.server.faults.fault import MAX_DELAY_MS, Fault, FaultSettings
-from tandem.server.faults.faults import Faults
+from tandem.limits import MAX_FAULT_DELAY_MS, MAX_FAULTS
+from tandem.server.faults.active_faults import Faults
+from tandem.server.faults.fault import Fault, FaultSettings
 from tandem.server.faults.restarting import entities_of, restart, send_receivers_away
 from tandem.server.faults.stalls import Stalls
 
 if TYPE_CHECKING:
     from tandem.server.services import Services
 
-__all__ = ["MAX_FAULTS", "FaultDesk", "FaultsNotAllowed"]
-
-# Faults of one namespace at a time: each operation asks all of them.
-MAX_FAULTS: Final = 100
+__all__ = ["FaultDesk", "FaultsNotAllowed"]
 
 # Milliseconds. How soon to look again whether all delayed messages have appeared.
 _TIDY_INTERVAL_MS: Final = 100
@@ -68,7 +66,7 @@ class FaultDesk:
             runner.begin()
             self._watch_visibility()
             for queue in holding:
-                self._faults.visibility.end_leftovers(queue, self._clock.now_ms() + MAX_DELAY_MS)
+                self._faults.visibility.end_leftovers(queue, self._clock.now_ms() + MAX_FAULT_DELAY_MS)
             runner.finish()
 
     def inject(self, settings: FaultSettings) -> Fault:
@@ -88,7 +86,7 @@ class FaultDesk:
         runner.begin()
         if fault.ends_at_ms > now_ms:
             self._faults.add(fault)
-            self._services.faults = self._faults
+            self._switch(self._faults)
             runner.alarm = self
             if fault.kind is FaultKind.DELAY_VISIBILITY:
                 self._watch_visibility()
@@ -177,6 +175,14 @@ class FaultDesk:
         if fault.kind is FaultKind.DELAY_VISIBILITY:
             self._faults.end_delays()
 
+    def _switch(self, faults: Faults | None) -> None:
+        """Put faults between all links and their nodes, or take them away. This is the only place that does so."""
+        services = self._services
+        if services.faults is not faults:
+            services.faults = faults
+            for peer in services.peers:
+                peer.connect_links(faults)
+
     def _watch_visibility(self) -> None:
         self._services.namespace.visibility = self._faults.visibility
         self._services.runner.alarm = self
@@ -184,7 +190,7 @@ class FaultDesk:
     def _tidy(self) -> None:
         """Stop asking for faults after the last one, and for delays when all delayed messages have appeared."""
         if not len(self._faults):
-            self._services.faults = None
+            self._switch(None)
         if not self._faults.delays_visibility:
             self._services.namespace.visibility = None
             if not len(self._faults):

@@ -13,19 +13,10 @@ from tandem.auth.keys import ALL_RIGHTS
 from tandem.engine.message import NEVER_MS
 from tandem.errors import ArgumentError, ArgumentOutOfRange, ProtocolError, ServerBusy
 from tandem.fault_kinds import DEFAULT_ERRORS, MOMENTARY_KINDS, NAMESPACE_KINDS, FaultKind, name_of_error
+from tandem.limits import MAX_FAULT_DELAY_MS, MAX_FAULT_DURATION_MS, MAX_FAULT_RATE_PER_SECOND
 from tandem.server.throttle import Throttle
 
-__all__ = ["MAX_DELAY_MS", "MAX_DURATION_MS", "Fault", "FaultSettings"]
-
-# Milliseconds. By how much an answer or the appearance of a message can be put off: 15 minutes, as long as the service
-# says that messages may take while its storage is in trouble.
-MAX_DELAY_MS: Final = 900_000
-
-# Milliseconds. The longest time that can be stated for a fault, a week; without one it lasts until it is cleared.
-MAX_DURATION_MS: Final = 604_800_000
-
-# Requests. The highest rate that a fault throttles to.
-MAX_RATE_PER_SECOND: Final = 1_000_000
+__all__ = ["Fault", "FaultSettings"]
 
 _DELAYING: Final = frozenset({FaultKind.STALL, FaultKind.DELAY_VISIBILITY})
 
@@ -69,7 +60,7 @@ class FaultSettings:
         kind = self.kind
         _check_range("probability", self.probability, 0.0, 1.0)
         if self.duration_ms is not None:
-            _check_range("duration_ms", self.duration_ms, 0, MAX_DURATION_MS)
+            _check_range("duration_ms", self.duration_ms, 0, MAX_FAULT_DURATION_MS)
         if self.entity is not None and kind in NAMESPACE_KINDS:
             raise ArgumentError.of(
                 f"{{field}} is {{value}}; {kind.value} is for the whole namespace: leave it out",
@@ -86,9 +77,9 @@ class FaultSettings:
         _check_belongs("delay_ms", self.delay_ms, kind, kind in _DELAYING)
         _check_belongs("rate_per_second", self.rate_per_second, kind, kind is FaultKind.THROTTLE)
         if self.delay_ms is not None:
-            _check_range("delay_ms", self.delay_ms, 1, MAX_DELAY_MS)
+            _check_range("delay_ms", self.delay_ms, 1, MAX_FAULT_DELAY_MS)
         if self.rate_per_second is not None:
-            _check_range("rate_per_second", self.rate_per_second, 1, MAX_RATE_PER_SECOND)
+            _check_range("rate_per_second", self.rate_per_second, 1, MAX_FAULT_RATE_PER_SECOND)
         if kind is FaultKind.DELAY_VISIBILITY and self.probability != 1.0:
             raise ArgumentError.of(
                 "{field} must be left out of delay-visibility: it would change the order", "probability"

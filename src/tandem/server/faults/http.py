@@ -9,8 +9,8 @@ from aiohttp import hdrs, web
 
 from tandem.auth import Right
 from tandem.fault_kinds import FaultKind
+from tandem.server.faults.active_faults import Faults, Verdict
 from tandem.server.faults.fault import Fault
-from tandem.server.faults.faults import Faults, Verdict
 
 __all__ = ["MUTING_FAULT", "Withheld", "hang_up", "has_met_faults", "meet", "stay_silent"]
 

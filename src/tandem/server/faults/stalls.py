@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Final
 
 from tandem.engine.message import NEVER_MS
+from tandem.limits import MAX_STALLED_OPERATIONS
 from tandem.server.faults.fault import Fault
 
-__all__ = ["MAX_STALLED", "Stalls"]
-
-# Operations. Those beyond go on at once: each keeps what it was about to do in memory.
-MAX_STALLED: Final = 10_000
+__all__ = ["Stalls"]
 
 
 class Stalls:
@@ -25,7 +22,7 @@ class Stalls:
 
     @property
     def is_full(self) -> bool:
-        return len(self._heap) >= MAX_STALLED
+        return len(self._heap) >= MAX_STALLED_OPERATIONS
 
     def add(self, at_ms: int, fault: Fault, again: Callable[[], None]) -> None:
         self._number += 1

@@ -47,30 +47,23 @@ class Level(enum.Enum):
     PROCESS = "process"
 
 
-# By trouble, and the largest part that was restarted for the same entity or namespace a short while ago.
-LEVELS: Final[dict[tuple[Trouble, Level], Level]] = {
-    (Trouble.ENTITY_FAILED, Level.NOTHING): Level.ENTITY,
-    (Trouble.ENTITY_FAILED, Level.ENTITY): Level.HOST,
-    (Trouble.ENTITY_FAILED, Level.HOST): Level.NOTHING,
-    (Trouble.HUB_FAILED, Level.NOTHING): Level.HOST,
-    (Trouble.HUB_FAILED, Level.ENTITY): Level.HOST,
-    (Trouble.HUB_FAILED, Level.HOST): Level.NOTHING,
-    (Trouble.ENGINE_FAILED, Level.NOTHING): Level.HOST,
-    (Trouble.ENGINE_FAILED, Level.ENTITY): Level.HOST,
-    (Trouble.ENGINE_FAILED, Level.HOST): Level.PROCESS,
-    (Trouble.STORE_DAMAGED, Level.NOTHING): Level.HOST,
-    (Trouble.STORE_DAMAGED, Level.ENTITY): Level.HOST,
-    (Trouble.STORE_DAMAGED, Level.HOST): Level.HOST,
-    (Trouble.COMMIT_STALLED, Level.NOTHING): Level.HOST,
-    (Trouble.COMMIT_STALLED, Level.ENTITY): Level.HOST,
-    (Trouble.COMMIT_STALLED, Level.HOST): Level.PROCESS,
-    (Trouble.RESTART_FAILED, Level.NOTHING): Level.PROCESS,
-    (Trouble.RESTART_FAILED, Level.ENTITY): Level.HOST,
-    (Trouble.RESTART_FAILED, Level.HOST): Level.PROCESS,
+_NOTHING, _ENTITY, _HOST, _PROCESS = Level
+
+# By trouble: what to restart if nothing, the entity or the host was restarted a short while ago for the same entity or
+# namespace.
+_AFTER: Final = (_NOTHING, _ENTITY, _HOST)
+_ROWS: Final = {
+    Trouble.ENTITY_FAILED: (_ENTITY, _HOST, _NOTHING),
+    Trouble.HUB_FAILED: (_HOST, _HOST, _NOTHING),
+    Trouble.ENGINE_FAILED: (_HOST, _HOST, _PROCESS),
+    Trouble.STORE_DAMAGED: (_HOST, _HOST, _HOST),
+    Trouble.COMMIT_STALLED: (_HOST, _HOST, _PROCESS),
+    Trouble.RESTART_FAILED: (_PROCESS, _HOST, _PROCESS),
     # Only the event loop could restart a part of the process, and it does not run.
-    (Trouble.LOOP_BLOCKED, Level.NOTHING): Level.PROCESS,
-    (Trouble.LOOP_BLOCKED, Level.ENTITY): Level.PROCESS,
-    (Trouble.LOOP_BLOCKED, Level.HOST): Level.PROCESS,
+    Trouble.LOOP_BLOCKED: (_PROCESS, _PROCESS, _PROCESS),
+}
+LEVELS: Final[dict[tuple[Trouble, Level], Level]] = {
+    (trouble, last): level for trouble, row in _ROWS.items() for last, level in zip(_AFTER, row, strict=True)
 }
 
 

@@ -152,7 +152,7 @@ class Monitor:
         for host in self._hosts():
             host.store.gives_back_space = is_disk_low
             if is_disk_low:
-                host.runner.sweep_soon()
+                host.runner.sweeping.schedule()
         if gauges[Facet.MEMORY].condition is not Condition.WELL and self.vital_signs.beat_count % _TRIM_BEATS == 0:
             memory.give_back()
 

@@ -127,7 +127,7 @@ class Reporter:
             "commit_in_progress_ms": None if in_progress_s is None else round(in_progress_s * 1_000),
             "commit_count": watch.count,
             "errors": list(watch.errors),
-            "damages": [one.to_dict() for one in [*host.damages, *host.store.event_damages][:_MAX_DAMAGES]],
+            "damages": [one.to_dict() for one in [*host.damages, *host.store.log.damages][:_MAX_DAMAGES]],
             "has_page_checksums": host.store.has_page_checksums,
             "loads": [{"entity": entity, "rate": round(rate, 2)} for entity, rate in heaviest],
             "refused": ["everything"] if refusals.is_everything_refused else sorted(refusals.refused_entities),

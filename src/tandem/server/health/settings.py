@@ -11,11 +11,7 @@ from typing import Any, Final
 
 from tandem.server.health.memory import default_max_memory_megabytes
 
-__all__ = ["MAX_MEGABYTES", "MAX_TIME_MS", "OFF", "HealthSettings"]
-
-# Milliseconds and megabytes. Beyond these a limit limits nothing: a day, and a petabyte.
-MAX_TIME_MS: Final = 86_400_000
-MAX_MEGABYTES: Final = 1_000_000_000
+__all__ = ["OFF", "HealthSettings"]
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import deque
-from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
+from tandem.addresses import Address
 from tandem.amqp import IncomingDelivery, ReceiverLink, Rejected, TransactionalState
-from tandem.auth import Right
+from tandem.engine.hubs.hub import EventHub
 from tandem.engine.metering import Tally
 from tandem.engine.namespace import Namespace
+from tandem.engine.queue import Queue
 from tandem.errors import ProtocolError
 from tandem.limits import MESSAGE_OVERHEAD_BYTES, UNDECIDED_DELIVERY_BYTES
-from tandem.server.faults.faults import Verdict
 from tandem.server.nodes.link_meter import LinkMeter
 
 if TYPE_CHECKING:
@@ -27,13 +26,13 @@ SEND: Final = "send"
 class Acknowledging:
     """Credit for what a client may send ahead, and one acknowledgement for all that came in a turn."""
 
-    def __init__(
-        self, peer: Peer, link: ReceiverLink, namespace: Namespace, credit: int, entity: str, entity_kind: str
-    ) -> None:
+    def __init__(self, peer: Peer, link: ReceiverLink, address: Address, entity: Queue | EventHub, credit: int) -> None:
         self.peer = peer
         self.link = link
-        self._namespace = namespace
-        self._entity = entity
+        self.address = address
+        self._namespace: Namespace = entity.namespace
+        self._sent_to = entity
+        self.entity = entity.name
         self._loads = peer.services.loads
         # Deliveries that a client may send ahead of our acknowledgements; topped up at half.
         self._credit = credit
@@ -43,14 +42,12 @@ class Acknowledging:
         self._accepted_messages = 0
         self._accepted_settled_bytes = 0
         # Taken, and not acknowledged yet.
-        self._in_flight = 0
-        self.meter = LinkMeter(peer, entity, entity_kind)
+        self.in_flight = 0
+        self.meter = LinkMeter(peer, entity.name, entity.description.kind)
         self._sends = self.meter.tally(SEND)
         # Of the acknowledgements under way, oldest first: when what they are for came, what it is counted as, how many
         # messages it has, and what is held for it.
         self._expected: deque[tuple[int, Tally, int, int]] = deque()
-        # A delivery that a fault delayed, while it is taken.
-        self._resumed: IncomingDelivery | None = None
 
     def on_delivery(self, delivery: IncomingDelivery) -> None:
         """Take a delivery, or refuse it."""
@@ -59,34 +56,6 @@ class Acknowledging:
     def take_unanswered(self, delivery: IncomingDelivery) -> None:
         """Take a delivery without acknowledging it; raise what it would be refused with."""
         raise NotImplementedError
-
-    @property
-    def is_entity_deleted(self) -> bool:
-        """The entity of this link is deleted, whether or not another has its name by now."""
-        raise NotImplementedError
-
-    def meets_fault(self, delivery: IncomingDelivery) -> bool:
-        """Return whether a fault withholds the answer to the delivery, for good or for a while."""
-        if delivery is self._resumed:
-            return False
-        met = self.peer.meet(Right.SEND, self._entity, partial(self._go_on, delivery))
-        if met is None:
-            return False
-        if met.verdict is Verdict.MUTED:
-            # An error is an answer too.
-            with contextlib.suppress(ProtocolError):
-                self.take_unanswered(delivery)
-        # Without an answer it counts as in flight, so that credit bounds how many there can be.
-        self._in_flight += 1
-        return True
-
-    def _go_on(self, delivery: IncomingDelivery) -> None:
-        """Take a delivery that was delayed."""
-        self._in_flight -= 1
-        if self.link.context is self:
-            self._resumed = delivery
-            self.on_delivery(delivery)
-            self._resumed = None
 
     def acknowledge_later(self, delivery: IncomingDelivery, message_count: int) -> None:
         """A delivery with so many messages was taken. One that came settled needs no answer, and is in memory until it
@@ -116,9 +85,9 @@ class Acknowledging:
         held_bytes = settled_bytes + message_count * MESSAGE_OVERHEAD_BYTES
         held_bytes += len(deliveries) * UNDECIDED_DELIVERY_BYTES
         self.peer.endpoint.connection.hold(held_bytes)
-        self._in_flight += len(deliveries)
+        self.in_flight += len(deliveries)
         # The messages of a turn are mostly alike: the last one stands for all.
-        self._loads.add(self._entity, message_count, len(deliveries) * len(deliveries[-1].payload))
+        self._loads.add(self.entity, message_count, len(deliveries) * len(deliveries[-1].payload))
         self._expected.append((self._namespace.now_ms, tally, message_count, held_bytes))
         self._namespace.effects.replies.append((self, deliveries))
 
@@ -127,7 +96,7 @@ class Acknowledging:
         deliveries = cast("list[IncomingDelivery]", answer)
         for delivery in deliveries:
             settle(delivery)
-        self._in_flight -= len(deliveries)
+        self.in_flight -= len(deliveries)
         came_at_ms, tally, message_count, held_bytes = self._expected.popleft()
         self.peer.endpoint.connection.release(held_bytes)
         tally.add_latency(self._namespace.now_ms - came_at_ms, message_count)
@@ -141,17 +110,17 @@ class Acknowledging:
         if isinstance(state, TransactionalState):
             # Java takes every outcome of a send in a transaction for a success: its commit must not succeed.
             self._namespace.transactions.fail(state.txn_id, self.peer, error)
-        signed = self.peer.tracker.sign(error, self._entity)
+        signed = self.peer.tracker.sign(error, self.entity)
         self.link.settle(delivery, Rejected(signed))
         self.meter.refused(SEND, error, len(delivery.payload))
-        if self.is_entity_deleted:
+        if self._sent_to.is_dropped:
             self.link.detach(signed)
             self.peer.forget(self.link)
         else:
             self.top_up()
 
     def top_up(self) -> None:
-        room = self._credit - self._in_flight
+        room = self._credit - self.in_flight
         if self.link.credit * 2 < room:
             self.link.grant(room)
 

@@ -10,7 +10,8 @@ from tandem.amqp import ACCEPTED, AmqpError, IncomingDelivery, LinkAttached, Mes
 from tandem.amqp.message import Properties, encode_message
 from tandem.amqp.types import Int, Symbol
 from tandem.errors import ArgumentError, DecodeError, InvalidToken, NotFound, OperationNotImplemented, ProtocolError
-from tandem.server.faults.faults import Faults
+from tandem.limits import MAX_CBS_REQUEST_BYTES
+from tandem.server.faults.active_faults import Faults
 from tandem.server.nodes.coordinator import refuses_transaction
 from tandem.server.nodes.request_links import accept_requests, top_up
 from tandem.server.nodes.responses import find_response_link
@@ -24,16 +25,13 @@ __all__ = ["CbsLink"]
 # Requests. As the service grants.
 _CREDIT: Final = 100
 
-# Bytes. A token is at most 16 KiB, and some properties come with it.
-_MAX_REQUEST_BYTES: Final = 32_768
-
 
 class CbsLink:
     """The link on which tokens arrive."""
 
     def __init__(self, peer: Peer, event: LinkAttached) -> None:
         self._peer = peer
-        self._link = accept_requests(event, _MAX_REQUEST_BYTES, _CREDIT)
+        self._link = accept_requests(event, MAX_CBS_REQUEST_BYTES, _CREDIT)
 
     def on_delivery(self, delivery: IncomingDelivery) -> None:
         link = self._link

@@ -17,7 +17,7 @@ from tandem.amqp import (
     decode_transaction_request,
 )
 from tandem.errors import DecodeError, NotAllowed, ProtocolError, QuotaExceeded, Scope
-from tandem.limits import MAX_TRANSACTIONS_BEFORE_AUTHENTICATION
+from tandem.limits import MAX_COORDINATOR_REQUEST_BYTES, MAX_TRANSACTIONS_BEFORE_AUTHENTICATION
 from tandem.server.nodes.request_links import accept_requests, top_up
 
 if TYPE_CHECKING:
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["CoordinatorLink", "refuses_transaction"]
 
 _CREDIT: Final = 100
-
-# Bytes. A declare or a discharge has about thirty, and anybody can send one.
-_MAX_REQUEST_BYTES: Final = 4_096
 
 
 class CoordinatorLink:
@@ -40,7 +37,7 @@ class CoordinatorLink:
 
     def __init__(self, peer: Peer, event: LinkAttached) -> None:
         self.peer = peer
-        self._link = accept_requests(event, _MAX_REQUEST_BYTES, _CREDIT)
+        self._link = accept_requests(event, MAX_COORDINATOR_REQUEST_BYTES, _CREDIT)
 
     def on_delivery(self, delivery: IncomingDelivery) -> None:
         link = self._link

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from tandem import wire_names
 from tandem.addresses import Address, HubPath
 from tandem.amqp import IncomingDelivery, LinkAttached, ReceiverLink, SenderLink
 from tandem.amqp.sections import NO_ENTRIES, Entries
-from tandem.amqp.types import Described, Int, Short, Symbol, Timestamp, UInt, ULong
-from tandem.auth import Right
+from tandem.amqp.types import Described, Int, Short, Symbol, Timestamp
 from tandem.engine.hubs.description import DEFAULT_CONSUMER_GROUP, OPERATIONS_HUB
 from tandem.engine.hubs.event import offset_of, size_of
 from tandem.engine.hubs.hub import EventHub
@@ -20,8 +18,8 @@ from tandem.engine.hubs.producers import read_number
 from tandem.engine.hubs.receiver import EventDelivery
 from tandem.engine.hubs.record import ProducerMark
 from tandem.errors import ArgumentError, ArgumentOutOfRange, NotAllowed, ProtocolError, Scope
-from tandem.server.faults.faults import Faults
 from tandem.server.nodes.acknowledging import Acknowledging
+from tandem.server.nodes.attaching import SETTLED, sending_properties
 from tandem.server.nodes.link_meter import LinkMeter
 from tandem.wire_names import RECEIVER_EPOCH
 
@@ -36,11 +34,7 @@ _CREDIT: Final = 300
 # Milliseconds. The first moment of the year 1: when the last event of an empty partition came.
 NO_EVENT_TIME_MS: Final = -wire_names.TICKS_OF_1970 // wire_names.TICKS_PER_MS
 
-_SETTLED: Final = 1
 _MAX_EPOCH: Final = 0x7FFF_FFFF_FFFF_FFFF
-
-# What the service answers with, in milliseconds.
-_SERVICE_TIMEOUT_MS: Final = 65_000
 
 _PROPERTIES: Final = "attach.properties"
 
@@ -58,10 +52,7 @@ class EventIngress(Acknowledging):
             raise NotAllowed(f"Events cannot be sent to '{address.path}': send them to the hub.", Scope.LINK)
         if not hub.description.can_send:
             raise hub.disabled()
-        if peer.services.faults is not None:
-            peer.services.faults.check_path(Right.SEND, hub.name)
-        super().__init__(peer, link, hub.namespace, _CREDIT, hub.name, "hub")
-        self.address = address
+        super().__init__(peer, link, address, hub, _CREDIT)
         self._hub = hub
         self._partition: Partition | None = None if path.partition_id is None else hub.partition(path.partition_id)
         if hub.name == OPERATIONS_HUB:
@@ -72,10 +63,7 @@ class EventIngress(Acknowledging):
         limit = hub.description.max_event_size_bytes
         reply = link.attach_reply()
         reply.max_message_size = limit
-        properties: dict[object, object] = {
-            Symbol(wire_names.TIMEOUT): UInt(_SERVICE_TIMEOUT_MS),
-            Symbol(wire_names.MAX_MESSAGE_BATCH_SIZE): ULong(limit),
-        }
+        properties = sending_properties(limit)
         partition = self._partition
         # Numbers are those of one partition. The .NET SDK also asks for them on a link to the whole hub, which it opens
         # to learn the size of a batch: that link is not offered any.
@@ -101,16 +89,9 @@ class EventIngress(Acknowledging):
         properties[Symbol(wire_names.PRODUCER_EPOCH)] = Short(mark.epoch)
         properties[Symbol(wire_names.PRODUCER_SEQUENCE_NUMBER)] = Int(mark.sequence_number)
 
-    @property
-    def is_entity_deleted(self) -> bool:
-        return self._hub.is_dropped
-
     def on_delivery(self, delivery: IncomingDelivery) -> None:
         try:
-            services = self.peer.services
-            if services.faults is not None and self.meets_fault(delivery):
-                return
-            admission = services.admission
+            admission = self.peer.services.admission
             if admission is not None:
                 admission.check_send(self._hub.name, self._namespace.now_ms, False)
             count = self._take(delivery)
@@ -148,66 +129,41 @@ class EventEgress:
         partition = hub.partition(path.partition_id)
         if not hub.description.can_receive:
             raise hub.disabled()
-        if peer.services.faults is not None:
-            peer.services.faults.check_path(Right.LISTEN, hub.name)
         self.peer = peer
         self.link = link
         self.address = address
-        self._partition = partition
+        self.partition = partition
         self._receives = LinkMeter(peer, hub.name, "hub").tally("receive")
         self._has_metrics = wire_names.RECEIVER_RUNTIME_METRIC in (event.attach.desired_capabilities or [])
         epoch = _owner_level(event)
         name = (event.attach.properties or {}).get(wire_names.RECEIVER_NAME)
         position = _position(event)
         receiver_name = str(name)[:64] if isinstance(name, str) else None
-        self._receiver = partition.open_receiver(self, group, epoch, receiver_name, position, peer.gate)
+        self.receiver = partition.open_receiver(self, group, epoch, receiver_name, position, peer.gate)
         reply = link.attach_reply()
-        reply.snd_settle_mode = _SETTLED
+        reply.snd_settle_mode = SETTLED
         link.accept(reply)
 
     # --- from the client ------------------------------------------------------------------------------------
 
     def on_credit(self) -> None:
-        receiver = self._receiver
+        receiver = self.receiver
         link = self.link
         if receiver.is_open:
-            faults = self.peer.services.faults
-            if faults is not None and self._is_starved(faults):
-                return
-            self._partition.grant(receiver, max(0, link.credit - receiver.unsent_count), link.is_draining)
-
-    def _is_starved(self, faults: Faults) -> bool:
-        """Return whether a fault keeps events from this reader. Credit that it had is taken back."""
-        hub_name = self._partition.hub.name
-        try:
-            faults.check_path(Right.LISTEN, hub_name)
-        except ProtocolError as error:
-            self.link.detach(self.peer.tracker.sign(error, self.address.path))
-            self.peer.forget(self.link)
-            return True
-        is_starved = faults.starves(hub_name)
-        if is_starved:
-            self._partition.grant(self._receiver, 0, False)
-        return is_starved
+            self.partition.grant(receiver, max(0, link.credit - receiver.unsent_count), link.is_draining)
 
     def resume(self) -> None:
         """The connection takes more again."""
-        self._partition.wake(self._receiver)
+        self.partition.wake(self.receiver)
 
     def close(self) -> None:
-        self._partition.close_receiver(self._receiver)
+        self.partition.close_receiver(self.receiver)
 
     # --- to the client --------------------------------------------------------------------------------------
 
     def deliver_events(self, delivery: EventDelivery) -> None:
-        if not self._is_late:
-            self.peer.gate.owed_bytes -= size_of(delivery.events)
-        faults = self.peer.services.faults
-        if faults is not None and not self._is_late:
-            again = partial(self.peer.turn, partial(self._deliver_late, delivery))
-            if faults.stalls_delivery(self._partition.hub.name, again):
-                return
-        receiver = self._receiver
+        self.peer.gate.owed_bytes -= size_of(delivery.events)
+        receiver = self.receiver
         link = self.link
         events = delivery.events
         if events:
@@ -219,7 +175,7 @@ class EventEgress:
                 for event in events:
                     link.send(event.encoded(metrics), b"", is_settled=True)
                     receives.add(event.size_bytes)
-                waited_ms = self._partition.hub.namespace.now_ms - events[-1].enqueued_at_ms
+                waited_ms = self.partition.hub.namespace.now_ms - events[-1].enqueued_at_ms
                 receives.add_latency(waited_ms, len(events))
         if delivery.is_drained and link.is_draining:
             link.drained()
@@ -231,17 +187,9 @@ class EventEgress:
         self.peer.endpoint.flush_soon()
         self.peer.regulate()
 
-    def _deliver_late(self, delivery: EventDelivery) -> None:
-        self._is_late = True
-        self.deliver_events(delivery)
-        self._is_late = False
-
-    # What is being delivered was delayed by a fault, and is not delayed again.
-    _is_late = False
-
     def _metrics(self) -> Entries:
         """Return how far the partition is, for a client that asked to get it with each event."""
-        partition = self._partition
+        partition = self.partition
         last = partition.last_sequence_number
         at_ms = partition.last_enqueued_at_ms
         return Entries.with_symbol_keys(

@@ -17,6 +17,7 @@ from tandem.auth import ClaimSet, Right
 from tandem.engine.hubs.event import offset_of
 from tandem.engine.hubs.hub import EventHub
 from tandem.errors import ArgumentError, DecodeError, InvalidToken, OperationNotImplemented, ProtocolError
+from tandem.limits import MAX_HUB_MANAGEMENT_REQUEST_BYTES
 from tandem.server.nodes.coordinator import refuses_transaction
 from tandem.server.nodes.event_hub import NO_EVENT_TIME_MS
 from tandem.server.nodes.request_links import accept_requests, top_up
@@ -31,9 +32,6 @@ __all__ = ["HubManagementLink"]
 # Requests. As the service grants.
 _CREDIT: Final = 100
 
-# Bytes. A token is at most 16 KiB, and some properties come with it. Strangers may send such requests too.
-_MAX_REQUEST_BYTES: Final = 32_768
-
 
 class HubManagementLink:
     """The link on which requests about hubs arrive. Each request names its hub."""
@@ -41,7 +39,7 @@ class HubManagementLink:
     def __init__(self, peer: Peer, event: LinkAttached, address: Address) -> None:
         self.peer = peer
         self.address = address
-        self.link = accept_requests(event, _MAX_REQUEST_BYTES, _CREDIT)
+        self.link = accept_requests(event, MAX_HUB_MANAGEMENT_REQUEST_BYTES, _CREDIT)
 
     def on_delivery(self, delivery: IncomingDelivery) -> None:
         link = self.link

@@ -27,7 +27,8 @@ from tandem.amqp import (
     TransactionalState,
 )
 from tandem.amqp.encode import encode
-from tandem.amqp.message import MessageId, Properties, encode_message, without_body
+from tandem.amqp.message import MessageId, Properties, encode_message
+from tandem.amqp.rewriting import without_body
 from tandem.amqp.types import LONG_TYPE, STRING_TYPE, TIMESTAMP_TYPE, Array, Int, Symbol, Timestamp
 from tandem.auth import Right
 from tandem.engine.lock_table import Lock
@@ -50,6 +51,7 @@ from tandem.errors import (
 )
 from tandem.limits import (
     DECODED_BYTES_PER_BYTE,
+    MAX_ITEMS_PER_REQUEST,
     MAX_MANAGEMENT_REQUEST_BYTES,
     MAX_PEEK_BYTES,
     MAX_PERFORMATIVE_BYTES,
@@ -59,12 +61,12 @@ from tandem.limits import (
     REQUEST_WORK,
 )
 from tandem.server.admission import Admission
-from tandem.server.faults.faults import Verdict
-from tandem.server.nodes.entity import Egress, checked_properties
+from tandem.server.faults.active_faults import Verdict
 from tandem.server.nodes.link_meter import LinkMeter, outcome_of
 from tandem.server.nodes.request_gate import Room
 from tandem.server.nodes.responses import find_response_link
 from tandem.server.nodes.rules import read_rule, rule_description
+from tandem.server.nodes.settlement import checked_properties
 from tandem.wire_names import DEAD_LETTER_ERROR_DESCRIPTION, DEAD_LETTER_REASON, OPERATION_PREFIX, TRACKING_ID
 
 if TYPE_CHECKING:
@@ -77,9 +79,6 @@ _CREDIT: Final = 100
 
 # "List the sessions with messages or state", as the SDKs ask for it: the first moment of the year 10000.
 _ALL_SESSIONS_MS: Final = 253_402_300_800_000
-
-# Messages. What one request may name: tokens, sequence numbers or messages to schedule.
-_MAX_ITEMS: Final = 4_096
 
 Body = dict[str, object]
 # What a request is answered with: a status and a body, or what has gone wrong.
@@ -197,8 +196,8 @@ class _Request:
         items = value.items if isinstance(value, Array) else value
         if not isinstance(items, list) or not items:
             raise ArgumentError(f"{field} must be an array that is not empty, got {value!r:.80}")
-        if len(items) > _MAX_ITEMS:
-            raise ArgumentError(f"{field} has {len(items)} items; at most {_MAX_ITEMS} are allowed")
+        if len(items) > MAX_ITEMS_PER_REQUEST:
+            raise ArgumentError(f"{field} has {len(items)} items; at most {MAX_ITEMS_PER_REQUEST} are allowed")
         return items
 
     def numbers(self, field: str) -> list[int]:
@@ -439,7 +438,7 @@ def _receive_by_sequence_number(link: ManagementLink, request: _Request) -> None
     deletes = request.number("receiver-settle-mode", 1) == 0
     numbers = request.numbers("sequence-numbers")
     request.room.reserve(min(MAX_RECEIVE_BYTES, link.expected_bytes(len(numbers))))
-    link.subqueue.receive_deferred(numbers, deletes, request.optional_text("session-id"), request)
+    link.subqueue.receive_deferred(numbers, deletes, request.optional_text("session-id"), request, link.peer.gate)
 
 
 def _schedule(link: ManagementLink, request: _Request) -> None:
@@ -505,8 +504,7 @@ def _sessions(link: ManagementLink) -> Sessions:
 def _held_session_id(link: ManagementLink, request: _Request) -> str:
     """Return the session that a request is about. A receiver of the same connection has to hold it."""
     session_id = request.text("session-id")
-    holder = _sessions(link).held(session_id).consumer.context
-    if not isinstance(holder, Egress) or holder.peer is not link.peer:
+    if _sessions(link).held(session_id).consumer.gate is not link.peer.gate:
         raise SessionLockLost(
             f"The session '{session_id:.80}' is held by another connection: its lock here has expired. Accept the "
             "session again.",

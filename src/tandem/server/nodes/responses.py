@@ -13,17 +13,13 @@ from tandem.amqp import LinkAttached, SenderLink
 from tandem.amqp.link import Link
 from tandem.amqp.terminus import Target
 from tandem.errors import ResourceLimitExceeded
-from tandem.limits import MAX_WAITING_RESPONSE_BYTES
+from tandem.limits import MAX_WAITING_RESPONSE_BYTES, MAX_WAITING_RESPONSES
 from tandem.server.nodes.request_gate import Room
 
 if TYPE_CHECKING:
     from tandem.server.peer import Peer
 
 __all__ = ["ResponseLink", "find_response_link"]
-
-# Responses that wait for credit on one link. One client grants credit only after its request; none has more requests
-# under way than this.
-MAX_WAITING_RESPONSES: Final = 1_000
 
 _SETTLED: Final = 1
 

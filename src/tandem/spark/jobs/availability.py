@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pyspark.sql import DataFrame, SparkSession
 
+from tandem.location import LocationLike
 from tandem.spark.jobs.records import Namespaces, Result, refresh, write
 from tandem.spark.schemas import MESSAGE_LOG
 from tandem.spark.transforms import availability as transforms
@@ -17,10 +16,10 @@ __all__ = ["availability", "outage_results"]
 def availability(
     spark: SparkSession,
     namespaces: Namespaces,
-    out: Path,
+    out: LocationLike,
     *,
-    sent: Path | None = None,
-    received: Path | None = None,
+    sent: LocationLike | None = None,
+    received: LocationLike | None = None,
     late_after_s: float = 60.0,
 ) -> None:
     """Capture new records, and write the results.

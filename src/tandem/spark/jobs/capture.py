@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final, Literal
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tandem.location import Location, LocationLike
 from tandem.spark.capture_files import PARTITIONED_BY, AvroCaptureSink, DeltaCaptureSink
 from tandem.spark.options import FORMAT
 from tandem.spark.schemas import CAPTURED
@@ -45,7 +45,7 @@ def capture(
     spark: SparkSession,
     source: Mapping[str, str],
     hub: str,
-    out: Path,
+    out: LocationLike,
     *,
     file_format: CaptureFormat = "parquet",
     namespace: str = "tandem",
@@ -57,7 +57,7 @@ def capture(
     """
     options = {"startingPosition": "earliest", "maxEventsPerTrigger": str(DEFAULT_MAX_EVENTS), **source}
     events = spark.readStream.format(FORMAT).options(**options).option("eventHub", hub).load()
-    checkpoint = out / _CHECKPOINT
+    checkpoint = Location(out) / _CHECKPOINT
     writer = (
         events.transform(captured(hub))
         .writeStream.queryName(f"capture {hub}")
@@ -78,17 +78,16 @@ def capture(
     )
 
 
-def read_captured(spark: SparkSession, out: Path) -> DataFrame:
+def read_captured(spark: SparkSession, out: LocationLike) -> DataFrame:
     """What was captured as Parquet. By its log, so that half of a batch is never seen."""
-    if not (out / "_spark_metadata").exists():
+    if not (Location(out) / "_spark_metadata").exists():
         return spark.createDataFrame([], CAPTURED)
     return spark.read.schema(CAPTURED).parquet(str(out))
 
 
-def _transaction(checkpoint: Path) -> str:
+def _transaction(checkpoint: Location) -> str:
     """Who commits, kept beside the checkpoint: numbers of batches mean something within one checkpoint only."""
     note = checkpoint / "tandem-transaction"
     if not note.exists():
-        checkpoint.mkdir(parents=True, exist_ok=True)
-        note.write_text(str(uuid.uuid4()), encoding="ascii")
-    return note.read_text(encoding="ascii")
+        note.write_text(str(uuid.uuid4()))
+    return note.read_text()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 from pyspark.sql import SparkSession
 
 from tandem.cost.tariff import Tariff
+from tandem.location import LocationLike
 from tandem.spark.jobs.availability import outage_results
 from tandem.spark.jobs.latency import latency_results
 from tandem.spark.jobs.metering import cost_results
@@ -19,7 +19,7 @@ __all__ = ["everything"]
 def everything(
     spark: SparkSession,
     namespaces: Namespaces,
-    out: Path,
+    out: LocationLike,
     tariff: Tariff,
     *,
     cost_window: str = "1 day",

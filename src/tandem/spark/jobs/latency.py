@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pyspark.sql import DataFrame, SparkSession
 
+from tandem.location import LocationLike
 from tandem.spark.jobs.records import Namespaces, Result, refresh, write
 from tandem.spark.transforms.latency import latencies
 from tandem.spark.transforms.operations import operations
@@ -13,7 +12,7 @@ from tandem.spark.transforms.operations import operations
 __all__ = ["latency", "latency_results"]
 
 
-def latency(spark: SparkSession, namespaces: Namespaces, out: Path, *, window: str = "1 minute") -> None:
+def latency(spark: SparkSession, namespaces: Namespaces, out: LocationLike, *, window: str = "1 minute") -> None:
     """Capture new records, and write the result."""
     write(latency_results(refresh(spark, namespaces, out), window=window), out)
 

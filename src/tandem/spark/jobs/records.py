@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from functools import reduce
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
+from tandem.location import Location, LocationLike
 from tandem.spark.connection import parse
 from tandem.spark.jobs.capture import capture, read_captured
 from tandem.spark.options import FORMAT
@@ -29,11 +29,11 @@ _PARALLEL_WRITES: Final = 3
 Namespaces = Sequence[str] | Mapping[str, str]
 
 
-def refresh(spark: SparkSession, namespaces: Namespaces, out: Path) -> DataFrame:
+def refresh(spark: SparkSession, namespaces: Namespaces, out: LocationLike) -> DataFrame:
     """Capture new records, and return every captured one: the columns of a hub, and the namespace as `source`."""
     every: list[DataFrame] = []
     for name, connection_string in _named(namespaces).items():
-        place = out / _EVENTS / name
+        place = Location(out) / _EVENTS / name
         capture(spark, {"connectionString": connection_string}, OPERATIONS_HUB, place).awaitTermination()
         every.append(read_captured(spark, place).withColumn("source", sql.lit(name)))
     return reduce(DataFrame.unionByName, every)
@@ -62,7 +62,7 @@ class Result(NamedTuple):
     first: tuple[str, ...] = ()
 
 
-def write(results: Sequence[Result], out: Path, written: Callable[[str], object] = lambda _: None) -> None:
+def write(results: Sequence[Result], out: LocationLike, written: Callable[[str], object] = lambda _: None) -> None:
     """Replace earlier results: each is computed from all records, however late they came.
 
     Calls `written` with the name of each result. Results are written at the same time: most of the time of a small
@@ -71,7 +71,7 @@ def write(results: Sequence[Result], out: Path, written: Callable[[str], object]
 
     def write_one(result: Result) -> str:
         table = result.table.coalesce(1).sortWithinPartitions(*result.first, *result.table.columns)
-        table.write.mode("overwrite").parquet(str(out / result.name))
+        table.write.mode("overwrite").parquet(str(Location(out) / result.name))
         return result.name
 
     with ThreadPoolExecutor(_PARALLEL_WRITES) as pool:

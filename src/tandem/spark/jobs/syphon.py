@@ -3,29 +3,35 @@
     seal       each queue's numbers at this moment, in ranges
     forward    tasks look at their range without taking anything, restore each message and send it where it belongs
     note       what was sent is written to `forwarded`, durable, by queue and number
+    report     what was noted is reported to the operations of the secondary, as every syphon does
     purge      what was noted is completed in its backlog queue
 
 A crash between forward and note sends some messages twice, with the message ids that they always had; one between note
-and purge is made up for by the next run, which begins with purging. Nothing is purged that was not noted.
+and purge is made up for by the next run, which begins with reporting and purging. Nothing is purged that was not noted.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from tandem.client import BrokeredMessage, MessageSender, MessageState, MessagingFactory, NamespaceManager, blocking
 from tandem.client.errors import MessagingError
-from tandem.pairing.backlog import MAX_BACKLOG_QUEUES
+from tandem.limits import MAX_BACKLOG_QUEUES
+from tandem.location import Location, LocationLike
+from tandem.pairing.detour import Told
 from tandem.pairing.discovery import BacklogFinder
+from tandem.pairing.events import EventDescriber, write_events
 from tandem.pairing.judging import is_refused_for_good
+from tandem.pairing.ownership import backlog_place
 from tandem.pairing.rewriting import NotRestorable, restore
 from tandem.spark.amqp_transport import patient_settings
 from tandem.spark.browsing import SealedRange, browse, purge, seal, split
@@ -38,7 +44,9 @@ __all__ = ["Drained", "backlog_queues", "syphon"]
 SENT: Final = "sent"
 _FORWARDED: Final = "forwarded"
 
-# How the broker tells a syphon's operations from others.
+# Marks in the folder of a round: its messages were reported, and completed in their backlog queues.
+_REPORTED: Final = "_REPORTED"
+_PURGED: Final = "_PURGED"
 
 # Messages of a queue in one round: what may be sent again after a crash.
 DEFAULT_ROUND_MESSAGES: Final = 100_000
@@ -72,7 +80,7 @@ def syphon(
     primary: str,
     secondary: str,
     queues: Sequence[str],
-    out: Path,
+    out: LocationLike,
     *,
     tasks: int = 4,
     round_messages: int = DEFAULT_ROUND_MESSAGES,
@@ -80,33 +88,58 @@ def syphon(
 ) -> Drained:
     """Drain what lies in the backlog queues when it comes to them."""
     done = Drained()
-    ledger = out / _FORWARDED
-    done.purged += _purge(secondary, _noted(spark, ledger, queues))
-    earlier_rounds = sum(1 for _ in ledger.glob("round-*"))
+    ledger = Location(out) / _FORWARDED
+    earlier = [name for name in ledger.names() if name.startswith("round-")]
+    for place in (ledger / name for name in earlier):
+        if (place / "_SUCCESS").exists() and not (place / _PURGED).exists():
+            done.purged += _finish(primary, secondary, place, _noted(spark, place), queues)
     first = dict.fromkeys(queues, 0)
     while ranges := blocking.run(_seal(secondary, first, tasks, round_messages)):
-        forwarded = _forwarded(spark, ranges, primary, secondary)
-        place = str(ledger / f"round-{earlier_rounds + done.rounds}")
-        forwarded.write.mode("overwrite").parquet(place)
-        rows = spark.read.schema(FORWARDED).parquet(place).collect()
-        sent = [(row["queue"], row["sequenceNumber"]) for row in rows if row["outcome"] == SENT]
+        place = ledger / f"round-{len(earlier) + done.rounds}"
+        _forwarded(spark, ranges, primary, secondary).write.mode("overwrite").parquet(str(place))
+        rows = _noted(spark, place)
         done.rounds += 1
-        done.sent += len(sent)
+        done.sent += sum(row["outcome"] == SENT for row in rows)
         done.left += [row.asDict() for row in rows if row["outcome"] != SENT]
-        done.purged += _purge(secondary, sent)
+        done.purged += _finish(primary, secondary, place, rows, queues)
         for one in ranges:
             first[one.queue] = max(first[one.queue], one.last + 1)
         advance(done)
     return done
 
 
-def _noted(spark: SparkSession, ledger: Path, queues: Sequence[str]) -> list[tuple[str, int]]:
-    """What an earlier run has sent, and perhaps not purged."""
-    places = [str(place) for place in sorted(ledger.glob("round-*")) if (place / "_SUCCESS").exists()]
-    if not places:
-        return []
-    rows = spark.read.schema(FORWARDED).parquet(*places).where(f"outcome = '{SENT}'").collect()
-    return [(row["queue"], row["sequenceNumber"]) for row in rows if row["queue"] in queues]
+def _noted(spark: SparkSession, place: Location) -> list[Row]:
+    """Return what one round did with each message."""
+    return spark.read.schema(FORWARDED).parquet(str(place)).collect()
+
+
+def _finish(primary: str, secondary: str, place: Location, noted: Iterable[Row], queues: Container[str]) -> int:
+    """Report what a round has sent, if nobody did, and purge it from these queues. Returns how many were purged."""
+    sent = [row for row in noted if row["outcome"] == SENT]
+    if not (place / _REPORTED).exists():
+        blocking.run(_report(primary, secondary, Counter((row["path"], row["queue"]) for row in sent)))
+        (place / _REPORTED).write_text("")
+    purged = _purge(secondary, [(row["queue"], row["sequenceNumber"]) for row in sent if row["queue"] in queues])
+    if purged == len(sent):
+        # A queue that is deleted and made again counts from 1: numbers of this round must not be purged in it.
+        (place / _PURGED).write_text("")
+    return purged
+
+
+async def _report(primary: str, secondary: str, counts: Mapping[tuple[str, str], int]) -> None:
+    """Tell the operations of the secondary what was moved, so that outages and backlogs are seen to end."""
+    async with _factory(primary) as to, _factory(secondary) as source:
+        describe = EventDescriber(to.address, to.address, source.address, time.time)
+        events = [describe(_moved(path, queue, count)) for (path, queue), count in sorted(counts.items())]
+        # A secondary that keeps no operations has nothing that could disagree with them.
+        await write_events(source, events)
+
+
+def _moved(path: str, queue: str, count: int) -> Told:
+    place = backlog_place(queue)
+    if place is None:
+        return Told("syphoned", path, {"count": count, "queue": queue})
+    return Told("syphoned", path, {"count": count, "queue": place[1], "primary_namespace": place[0]})
 
 
 def _purge(secondary: str, sent: Iterable[tuple[str, int]]) -> int:

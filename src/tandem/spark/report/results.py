@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tandem.errors import ConfigurationError
+from tandem.location import Location, LocationLike
 
-__all__ = ["Results", "read_results"]
+__all__ = ["Results", "Row", "read_results"]
 
 Row = dict[str, Any]
 
@@ -31,8 +32,9 @@ class Results:
     latencies: list[Row] = field(default_factory=list)
 
 
-def read_results(out: Path) -> Results:
-    found = {name: _rows(out / name) for name in _NAMES if (out / name / "_SUCCESS").exists()}
+def read_results(out: LocationLike) -> Results:
+    folder = Location(out)
+    found = {name: _rows(folder / name) for name in _NAMES if (folder / name / "_SUCCESS").exists()}
     if not found:
         raise ConfigurationError(
             f"{out} has no results: run `tandem pipeline metering`, `availability` or `latency` with --out {out} first"
@@ -40,12 +42,14 @@ def read_results(out: Path) -> Results:
     return Results(**found)
 
 
-def _rows(folder: Path) -> list[Row]:
+def _rows(folder: Location) -> list[Row]:
     rows: list[Row] = []
-    for file in sorted(folder.glob("*.parquet")):
+    for name in folder.names():
+        if not name.endswith(".parquet"):
+            continue
         # `read_table`, nanoseconds and time zones of Arrow load pandas, which takes longer than the rest of a report.
-        with pq.ParquetFile(file, coerce_int96_timestamp_unit="us") as opened:
-            rows += [{name: _in_utc(value) for name, value in row.items()} for row in opened.read().to_pylist()]
+        with pq.ParquetFile(pa.BufferReader((folder / name).read_bytes()), coerce_int96_timestamp_unit="us") as opened:
+            rows += [{column: _in_utc(value) for column, value in row.items()} for row in opened.read().to_pylist()]
     return rows
 
 

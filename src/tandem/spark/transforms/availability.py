@@ -23,8 +23,7 @@ _NEVER: Final = "9999-12-31 00:00:00"
 def outages(events: DataFrame) -> DataFrame:
     """One row for each outage of an entity.
 
-    Seconds to detect are those from the first failure to the failover, to restore from there to the return, and to
-    drain from there to the last message that the syphon brought. Null is: not yet.
+    The times are those of `tandem.pairing.outage_times`. Null stands for something that has not happened yet.
     """
     merged = _merged(_failovers(events))
     by_entity = Window.partitionBy(*_ENTITY).orderBy("failing_at")

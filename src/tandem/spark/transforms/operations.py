@@ -22,11 +22,16 @@ def operations(events: DataFrame) -> DataFrame:
     return _records(events.where(sql.col("partition") == BROKER_PARTITION), OPERATIONS)
 
 
-def pairing_events(events: DataFrame) -> DataFrame:
-    """One row for each event of a paired client. Whatever else somebody has sent to the hub is left out."""
-    told = events.where(sql.col("partition") == CLIENTS_PARTITION)
+def pairing_events(records: DataFrame) -> DataFrame:
+    """One row for each event of a paired client or a syphon. Whatever else somebody has sent to the hub is left out.
+
+    `primary` is the name in the backlog queues, by which what clients diverted and what a syphon moved belong together:
+    each program may know the primary by another address. Earlier clients reported the address alone.
+    """
+    told = records.where(sql.col("partition") == CLIENTS_PARTITION)
     is_pairing = sql.get_json_object(_text(), "$.kind") == sql.lit("pairing")
-    return _records(told.where(is_pairing), PAIRING_EVENTS)
+    events = _records(told.where(is_pairing), PAIRING_EVENTS)
+    return events.withColumn("primary", sql.coalesce("primary_namespace", "primary")).drop("primary_namespace")
 
 
 def _text() -> Column:

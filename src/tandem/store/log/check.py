@@ -11,23 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 from tandem.errors import ArrowUnavailable, DecodeError, StoreCorrupt
+from tandem.limits import MAX_FINDINGS
 from tandem.store.log.damage_log import DamageLog, EventsDamaged
 from tandem.store.log.event_log import JOURNAL_NAME
-from tandem.store.log.frames import EVENTS, decode_record
-from tandem.store.log.journal import DAMAGED_NAME, Found, scan_journal
-from tandem.store.log.marks import FoundMarks, marks_path, read_marks
-from tandem.store.log.open_segment import OpenSegment
-from tandem.store.log.partition_log import PartitionLog
+from tandem.store.log.journal.frames import EVENTS, decode_record
+from tandem.store.log.journal.journal import DAMAGED_NAME, Found, scan_journal
+from tandem.store.log.journal.marks import FoundMarks, marks_path, read_marks
+from tandem.store.log.partitions.partition_log import PartitionLog
 from tandem.store.log.recovery import Contents, ScannedFolder, is_leftover, scan_folder
-from tandem.store.log.segment import Segment, partition_folder
+from tandem.store.log.segments.open_segment import OpenSegment
+from tandem.store.log.segments.segment import Segment, partition_folder
 
 __all__ = ["LogReport", "check_log"]
-
-# Findings. More of them say nothing new.
-_MAX_FINDINGS: Final = 1_000
 
 # What is being done, how much of it is done, and out of how much.
 Progress = Callable[[str, int, int], None]
@@ -53,7 +50,7 @@ class LogReport:
     findings: list[str] = field(default_factory=list)
 
     def add(self, finding: str) -> None:
-        if len(self.findings) < _MAX_FINDINGS:
+        if len(self.findings) < MAX_FINDINGS:
             self.findings.append(finding)
 
 
@@ -222,7 +219,7 @@ def _contradictions(opened: OpenSegment, partition_id: int) -> Iterator[str]:
     """What the files of a segment say differently. Its columns are made again from what readers over AMQP get."""
     from tandem.engine.hubs.rows import Rows
     from tandem.event_columns import public_batch
-    from tandem.store.log.survey import batch_of
+    from tandem.store.log.segments.survey import batch_of
 
     segment = opened.segment
     last_at_ms = segment.first_at_ms

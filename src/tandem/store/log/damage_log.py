@@ -5,17 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 from pathlib import Path
-from typing import Final
 
 from tandem.errors import StoreCorrupt
+from tandem.limits import MAX_FINDINGS
 from tandem.store.damage import Damage
 
 __all__ = ["DamageLog", "EventsDamaged", "RecordsDamaged"]
 
 logger = logging.getLogger(__name__)
-
-# Findings that are kept and logged. More of them say nothing new.
-_MAX_FINDINGS: Final = 1_000
 
 
 class EventsDamaged(StoreCorrupt):
@@ -52,7 +49,7 @@ class DamageLog:
     def add(self, unit: str, what: str, lost: str = "") -> None:
         damage = Damage(unit, what, lost)
         with self._mutex:
-            if damage in self._found or len(self._found) >= _MAX_FINDINGS:
+            if damage in self._found or len(self._found) >= MAX_FINDINGS:
                 return
             self._found[damage] = None
         if not self._is_quiet:

@@ -22,17 +22,18 @@ from typing import TYPE_CHECKING, Final
 from tandem.engine.hubs.event import Event
 from tandem.engine.hubs.record import EventRecord
 from tandem.errors import StoreFailed
+from tandem.limits import MAX_MISSING_RANGES
 from tandem.store.damage import Damage
-from tandem.store.log.batch import Batch
 from tandem.store.log.damage_log import DamageLog, EventsDamaged
 from tandem.store.log.files import DiskFiles, Files
-from tandem.store.log.frames import NEVER_MS, decode_record
-from tandem.store.log.journal import Journal, Place
+from tandem.store.log.journal.batch import Batch
+from tandem.store.log.journal.frames import NEVER_MS, decode_record
+from tandem.store.log.journal.journal import Journal, Place
+from tandem.store.log.journal.marks import FoundMarks, Marks, marks_path, read_marks
+from tandem.store.log.journal.reservations import Reservations
 from tandem.store.log.log_limits import LogLimits
-from tandem.store.log.marks import FoundMarks, Marks, marks_path, read_marks
-from tandem.store.log.partition_log import PartitionLog
-from tandem.store.log.partition_table import PartitionTable
-from tandem.store.log.pins import Pins
+from tandem.store.log.partitions.partition_log import PartitionLog
+from tandem.store.log.partitions.partition_table import PartitionTable
 from tandem.store.log.recovery import (
     Contents,
     LogRecovery,
@@ -42,16 +43,16 @@ from tandem.store.log.recovery import (
     is_leftover,
     segments_on_disk,
 )
-from tandem.store.log.removal import Removal
-from tandem.store.log.reservations import Reservations
-from tandem.store.log.scrub import Scrub
-from tandem.store.log.sealing import Sealer, SealerProcess, wait_for_sealer
-from tandem.store.log.segment import Segment, Verified, partition_folder
+from tandem.store.log.sealing.sealer import Sealer, SealerProcess, wait_for_sealer
+from tandem.store.log.segments.segment import Segment, Verified, partition_folder
 from tandem.store.log.snapshot import RangeSnapshot, StoredRange, events_within
-from tandem.store.log.upkeep import Retention, Upkeep
+from tandem.store.log.upkeep.pins import Pins
+from tandem.store.log.upkeep.removal import Removal
+from tandem.store.log.upkeep.scrub import Scrub
+from tandem.store.log.upkeep.upkeep import Retention, Upkeep
 
 if TYPE_CHECKING:
-    from tandem.store.log.open_segment import OpenSegment, OpenSegments
+    from tandem.store.log.segments.open_segment import OpenSegment, OpenSegments
 
 __all__ = ["JOURNAL_NAME", "EventLog"]
 
@@ -60,10 +61,6 @@ JOURNAL_NAME: Final = "journal"
 
 # Records of the journal that stay taken apart, for a reader that asks for some events of a large one at a time.
 _KEPT_RECORDS: Final = 8
-
-# Ranges of missing events that one bulk read may have: of at most 40 characters each in the head of the answer, which
-# clients read up to 8 KiB or more.
-_MAX_MISSING_RANGES: Final = 100
 
 
 class EventLog:
@@ -347,7 +344,7 @@ class EventLog:
 
     def _opened(self, partition: PartitionLog, segment: Segment) -> OpenSegment:
         if self._open_segments is None:
-            from tandem.store.log.open_segment import OpenSegments
+            from tandem.store.log.segments.open_segment import OpenSegments
 
             self._open_segments = OpenSegments(self._limits.open_segments, self._damages)
         folder = partition_folder(self._directory, partition.hub_number, partition.partition_id)
@@ -430,7 +427,7 @@ class EventLog:
         self._take_found()
         partition = self._table.find(hub_number, partition_id)
         missing = [] if partition is None else partition.missing_columns.within(first, end)
-        return missing[_MAX_MISSING_RANGES - 1][1] if len(missing) > _MAX_MISSING_RANGES else end
+        return missing[MAX_MISSING_RANGES - 1][1] if len(missing) > MAX_MISSING_RANGES else end
 
     def size_bytes(self, hub_number: int, partition_id: int) -> int:
         """Of all payloads of a partition that are retained."""

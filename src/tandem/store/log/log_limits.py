@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tandem.limits import MAX_REMEMBERED_PRODUCERS
+
 __all__ = ["LogLimits"]
 
 
@@ -31,9 +33,8 @@ class LogLimits:
     batch_bytes: int = 4_194_304
     # Segments that stay open for readers of single events.
     open_segments: int = 64
-    # Idempotent producers of all partitions that a restart remembers. They are written again at the start of each file
-    # of the journal, of which they take 4 MiB at most.
-    producers: int = 65_536
+    # Idempotent producers of all partitions that a restart remembers.
+    producers: int = MAX_REMEMBERED_PRODUCERS
     # Files that are deleted at once, so that the event loop does not stand still.
     deletions_at_once: int = 32
     # Milliseconds between two segments that are read to verify them, and between the beginnings of two rounds. With

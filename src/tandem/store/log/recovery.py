@@ -14,7 +14,7 @@ from typing import NamedTuple
 from tandem.engine.hubs.record import ProducerMark
 from tandem.errors import StoreCorrupt
 from tandem.store.log.damage_log import DamageLog
-from tandem.store.log.frames import (
+from tandem.store.log.journal.frames import (
     EVENTS,
     HUB_DROPPED,
     NEVER_MS,
@@ -27,9 +27,10 @@ from tandem.store.log.frames import (
     decode_producer,
     decode_record_head,
 )
-from tandem.store.log.journal import Found, Place
-from tandem.store.log.partition_log import PartitionLog
-from tandem.store.log.segment import (
+from tandem.store.log.journal.journal import Found, Place
+from tandem.store.log.journal.tail import Tail, TailRecord
+from tandem.store.log.partitions.partition_log import PartitionLog
+from tandem.store.log.segments.segment import (
     AMQP_SUFFIX,
     ARROW_SUFFIX,
     SUMS_SUFFIX,
@@ -38,7 +39,6 @@ from tandem.store.log.segment import (
     partition_folder,
     segment_of,
 )
-from tandem.store.log.tail import Tail, TailRecord
 
 __all__ = [
     "Contents",

@@ -16,11 +16,11 @@ from typing import NamedTuple
 from tandem.engine.hubs.event import Event
 from tandem.engine.hubs.record import EventRecord
 from tandem.store.log.damage_log import DamageLog, EventsDamaged
-from tandem.store.log.journal import Place
+from tandem.store.log.journal.journal import Place
+from tandem.store.log.journal.tail import TailRecord
 from tandem.store.log.log_limits import LogLimits
-from tandem.store.log.number_ranges import NumberRanges
-from tandem.store.log.segment import Segment, Verified
-from tandem.store.log.tail import TailRecord
+from tandem.store.log.partitions.number_ranges import NumberRanges
+from tandem.store.log.segments.segment import Segment, Verified
 
 __all__ = ["Messages", "RangeSnapshot", "StoredRange", "events_within"]
 
@@ -53,7 +53,7 @@ class RangeSnapshot:
     def stream(self, max_events: int | None = None) -> Iterator[bytes]:
         """Schema, record batches and end, a few megabytes at a time. In any thread, once."""
         from tandem.event_columns import PUBLIC_SCHEMA
-        from tandem.store.log.columns import END_OF_STREAM, with_metadata
+        from tandem.store.log.segments.event_batches import END_OF_STREAM, with_metadata
 
         first, end = self.first_sequence_number, self.end_sequence_number
         if max_events is not None:
@@ -124,8 +124,8 @@ class StoredRange:
     # --- segments -------------------------------------------------------------------------------------------
 
     def _sealed(self, segment: Segment, first: int, end: int) -> Iterator[bytes]:
-        from tandem.store.log.open_segment import OpenSegment
-        from tandem.store.log.survey import batch_of
+        from tandem.store.log.segments.open_segment import OpenSegment
+        from tandem.store.log.segments.survey import batch_of
 
         wanted_first = max(first, segment.first_sequence_number)
         wanted_end = min(end, segment.next_sequence_number)
@@ -175,7 +175,7 @@ class StoredRange:
             yield events_within(found, first, end)
 
     def _converted(self, records: Iterator[list[Event]]) -> Iterator[bytes]:
-        from tandem.store.log.columns import batches_of
+        from tandem.store.log.segments.event_batches import batches_of
 
         for batch in batches_of(records, self._partition_id, self._limits):
             yield batch.serialize().to_pybytes()

@@ -175,6 +175,22 @@ async function duplicateDetection(visit) {
     return { kept: ['first', 'other'] };
 }
 
+async function forwarding(visit) {
+    await visit.sender.sendMessages([{ body: 'a' }, { body: 'b' }]);
+    const target = visit.client.createReceiver(`${visit.queue}-target`);
+    assert.deepEqual(bodies(await visit.takeAndComplete(target, 2)), ['a', 'b']);
+    await visit.expectEmpty();
+    return { count: 2 };
+}
+
+async function partitionedQueue(visit) {
+    for (const body of ['a', 'b', 'c']) await visit.sender.sendMessages({ body, partitionKey: 'one' });
+    const taken = await visit.takeAndComplete(visit.receiver(), 3);
+    assert.deepEqual(bodies(taken), ['a', 'b', 'c']);
+    assert.deepEqual(taken.map((message) => message.partitionKey), ['one', 'one', 'one']);
+    return { sequenceNumbers: taken.map((message) => String(message.sequenceNumber)) };
+}
+
 export const features = {
     'send-one': sendOne,
     'send-array': sendArray,
@@ -188,4 +204,6 @@ export const features = {
     'annotated-message': annotatedMessage,
     'time-to-live': timeToLive,
     'duplicate-detection': duplicateDetection,
+    forwarding,
+    'partitioned-queue': partitionedQueue,
 };

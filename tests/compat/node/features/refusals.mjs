@@ -28,6 +28,19 @@ async function wrongKey(visit) {
     return seen;
 }
 
+async function listenOnly(visit) {
+    await visit.sender.sendMessages({ body: 'heard' });
+    const connectionString = visit.connectionString.replace(
+        /SharedAccessKeyName=[^;]*;SharedAccessKey=[^;]*/,
+        'SharedAccessKeyName=Listener;SharedAccessKey=key-of-listener',
+    );
+    const client = visit.connect({ connectionString });
+    const seen = await refused(client.createSender(visit.queue).sendMessages({ body: 'no' }), 'UnauthorizedAccess');
+    assert.deepEqual(bodies(await visit.takeAndComplete(client.createReceiver(visit.queue))), ['heard']);
+    await visit.expectEmpty();
+    return seen;
+}
+
 async function messageTooLarge(visit) {
     const body = Buffer.alloc(300_000, 'x');
     const seen = await refused(visit.sender.sendMessages({ body }), 'MessageSizeExceeded');
@@ -89,6 +102,7 @@ async function close(visit) {
 export const features = {
     'missing-queue': missingQueue,
     'wrong-key': wrongKey,
+    'listen-only': listenOnly,
     'message-too-large': messageTooLarge,
     'send-disabled': sendDisabled,
     'receive-disabled': receiveDisabled,
