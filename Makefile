@@ -27,7 +27,7 @@ COMPILE_LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --ge
 CHECKED := $(foreach path,src tests bench tools examples,\
 	$(if $(shell find $(path) -name '*.py' -print -quit 2>/dev/null),$(path))) hatch_build.py
 
-.PHONY: help setup spark check test test-quick test-compat test-sdks demo bench fuzz crash drill spark-crash overload simulate schemathesis coverage coverage-of-mission docs lock peers clean
+.PHONY: help setup spark check test test-quick test-compat test-sdks demo pictures bench fuzz crash drill spark-crash overload simulate schemathesis coverage coverage-of-mission docs lock peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  \1\t/' | expand -t 24
@@ -127,6 +127,9 @@ simulate: setup ## run the engine on a simulated clock, disk and network, from N
 demo: $(VENV)/.stamp-dev $(VENV)/.stamp-spark ## kill a broker and a primary namespace under load, account for every message, capture and report with Spark
 	@$(PY) -m tools.compile_core --discard-stale
 	@$(PY) examples/demo.py
+
+pictures: $(VENV)/.stamp-dev ## take the pictures of the documentation from the report of make demo (needs Chromium)
+	@$(PY) -m tools.pictures
 
 bench: setup peers $(VENV)/.stamp-spark ## rates next to RabbitMQ, to the disk, to the official SDK and to python-qpid-proton, each in one run
 	$(BIN)/tandem bench queue

@@ -2,6 +2,7 @@
 
     ```python                 Runs in one namespace for the whole page. A block that begins with a comment such as
                               `# send.py` is saved under that name instead.
+    ```toml                   Saved under the name in the comment that it begins with, such as `# tariff.toml`.
     ```sh                     Runs in one shell for the whole page; every command has to end with exit code 0.
     ```text                   The output of the block before it; `…` stands for text that varies.
 
@@ -14,6 +15,7 @@ import contextlib
 import io
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Collection, Mapping
@@ -26,7 +28,7 @@ __all__ = ["DOCS", "follow"]
 
 DOCS: Final = Path(__file__).resolve().parents[1] / "docs"
 
-_FILE_NAME: Final = re.compile(r"# (\w+\.py)")
+_FILE_NAME: Final = re.compile(r"# (\w+\.(?:py|toml))")
 _END: Final = "end of block"
 
 
@@ -38,10 +40,12 @@ def follow(
     *,
     names: Mapping[str, object] | None = None,
     skipped: Collection[str] = (),
+    shows_everything: bool = True,
 ) -> int:
     """Run every block of a page, and compare what it prints. Return how many blocks were run.
 
-    The Python of the page finds `names`. Blocks of the languages in `skipped` are only read by people.
+    The Python of the page finds `names`. Blocks of the languages in `skipped` are only read by people. Without
+    `shows_everything`, blocks whose output the page does not show may print what they like.
     """
     page = Page.parse(path.read_text(encoding="utf-8"))
     own_names = dict(names or {})
@@ -52,13 +56,16 @@ def follow(
             if block.language == "text" or block.language in skipped:
                 continue
             source = _replaced(block.text, replacements)
-            if block.language == "python":
+            if block.language == "toml":
+                printed = _save(source, folder, f"{path.name}, line {block.line}")
+            elif block.language == "python":
                 printed = _run_python(source, own_names, folder, f"{path.name}, line {block.line}")
             else:
                 assert block.language == "sh", f"{path.name}, line {block.line}: nothing runs {block.language!r}"
                 shell = shell or stack.enter_context(_Shell(folder, environment or {}))
                 printed = shell.run(source)
-            _compare(path, page, block, printed, replacements)
+            if shows_everything or page.output_of(block) is not None:
+                _compare(path, page, block, printed, replacements)
             count += 1
     return count
 
@@ -76,18 +83,23 @@ def _replaced(text: str, replacements: Mapping[str, str]) -> str:
 
 
 def _run_python(source: str, names: dict[str, object], folder: Path, where: str) -> str:
-    file_name = _FILE_NAME.match(source)
-    if file_name is not None:
-        (folder / file_name[1]).write_text(source, encoding="utf-8")
-        return ""
+    if _FILE_NAME.match(source):
+        return _save(source, folder, where)
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.chdir(folder):
         exec(compile(source, where, "exec"), names)
     return printed.getvalue()
 
 
+def _save(source: str, folder: Path, where: str) -> str:
+    file_name = _FILE_NAME.match(source)
+    assert file_name is not None, f"{where}: it does not begin with the name of a file"
+    (folder / file_name[1]).write_text(source, encoding="utf-8")
+    return ""
+
+
 class _Shell:
-    """A shell that keeps its variables from block to block."""
+    """A shell that keeps its variables from block to block. What it has started in the background ends with it."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
@@ -99,13 +111,17 @@ class _Shell:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            start_new_session=True,
         )
 
     def __enter__(self) -> _Shell:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.communicate("exit\n")
+        # Its own group of processes: those in the background hold its output open.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGTERM)
+        self._process.communicate()
 
     def run(self, source: str) -> str:
         """Run a block and return what it printed."""

@@ -17,18 +17,19 @@ _NAMES: Final = {"tcp": "plain", "tls": "TLS", "websocket": "WebSocket"}
 
 _INTRODUCTION: Final = """# Compatibility with the official SDKs
 
-Which features of the official SDKs work against Tandem, as `make test-sdks` saw them with real SDKs and a real broker.
-How each SDK is pointed at a broker is in [Running a broker](../howto/serve.md#ports).
+This page lists which features of the official SDKs work against Tandem, and where Tandem differs from the service. The
+tables hold the results of `make test-sdks`, which runs the real SDKs against a real broker.
+[Running a broker](../howto/serve.md#connect-the-official-sdks) says how to point each SDK at a broker.
 
-The SDKs for .NET are not in the tables. They were run against Tandem by hand, with their own test suites and with
-Rebus, MassTransit and NServiceBus on top of them; `make test` replays on the wire each exchange in which they differ
-from the others.
+The SDKs for .NET are not in the tables: NuGet is not part of the tests. They were run against Tandem by hand, with
+their own test suites and with Rebus, MassTransit and NServiceBus on top of them, and `make test` replays on the wire
+each exchange in which they differ from other SDKs.
 
 | in a cell | meaning |
 |---|---|
 | plain, TLS, WebSocket | the feature works over these transports |
 | fails over … | the feature does not work yet over these transports |
-| not in the SDK | the SDK of this language does not have the feature; the reasons are below |
+| not in the SDK | the SDK of this language does not have the feature ([reasons](#features-that-an-sdk-does-not-have)) |
 | not tested | no test of this language shows the feature |
 
 """

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final
 
 _LIMIT: Final = re.compile(r"at most (\d+) (second|minute)s?")
-_LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
+_LINK: Final = re.compile(r"""(?:\]\(|\bsrc(?:set)?=")([^)"\s]+)[)"]""")
 _INLINE_CODE: Final = re.compile(r"`([^`]+)`")
 _REPOSITORY_PATH: Final = re.compile(r"(?:\.ci|bench|docs|examples|packaging|requirements|src|tests|tools)/[\w./-]*")
 _OPTION: Final = re.compile(r"--[a-z][a-z-]*")

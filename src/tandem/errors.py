@@ -41,6 +41,7 @@ __all__ = [
     "HandleInUse",
     "HubRecreated",
     "IdleTimeoutExpired",
+    "InternalError",
     "InvalidField",
     "InvalidToken",
     "LinkStolen",
@@ -170,6 +171,10 @@ class ProtocolError(TandemError):
     @property
     def description(self) -> str:
         return str(self)
+
+
+class InternalError(ProtocolError, is_transient=True):
+    """The service failed, and the request is not to blame. Try again."""
 
 
 class DecodeError(ProtocolError, condition="amqp:decode-error", http_status=400):

@@ -15,7 +15,17 @@ from typing import Any, Final
 from tandem.arrow import load_arrow
 from tandem.engine.hubs.rows import Pairs, Rows
 
-__all__ = ["PUBLIC_SCHEMA", "binaries", "integers", "nullable_binaries", "public_batch"]
+__all__ = [
+    "HEAD",
+    "HEAD_SCHEMA",
+    "PUBLIC_SCHEMA",
+    "binaries",
+    "head_batch",
+    "heads_of",
+    "integers",
+    "nullable_binaries",
+    "public_batch",
+]
 
 pa: Final = load_arrow()
 
@@ -35,6 +45,23 @@ PUBLIC_SCHEMA: Final = pa.schema(
         ("systemProperties", _TEXT_MAP),
     ]
 )
+
+
+# What lies before the body in the bare message, as it was sent: in it, application properties have their own types. The
+# whole message of an event whose body is not one data section; null where it cannot be read.
+HEAD: Final = "head"
+HEAD_SCHEMA: Final = pa.schema([("sequenceNumber", pa.int64()), (HEAD, pa.binary())])
+
+
+def heads_of(rows: Rows) -> Any:
+    """The heads of consecutive events."""
+    return binaries(pa.binary(), rows.heads)
+
+
+def head_batch(first: int, heads: Any) -> Any:
+    """A record batch of heads, the first of which is that of the event `first`."""
+    numbers = integers(pa.int64(), "q", range(first, first + len(heads)))
+    return pa.RecordBatch.from_arrays([numbers, heads], schema=HEAD_SCHEMA)
 
 
 def public_batch(rows: Rows, partition_id: int, offsets: Sequence[bytes | None] | None = None) -> Any:

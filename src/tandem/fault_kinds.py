@@ -13,6 +13,7 @@ from tandem.errors import (
     ConnectionForced,
     DetachForced,
     EntityDisabled,
+    InternalError,
     InvalidToken,
     MessageLockLost,
     MessageSizeExceeded,
@@ -48,7 +49,7 @@ class FaultKind(enum.Enum):
 # The errors that a fault can answer with, by the names that people give them.
 ERRORS: Final[dict[str, type[ProtocolError]]] = {
     "server-busy": ServerBusy,
-    "internal-error": ProtocolError,
+    "internal-error": InternalError,
     "timeout": OperationTimeout,
     "not-found": NotFound,
     "unauthorized": UnauthorizedAccess,
@@ -65,15 +66,15 @@ ERRORS: Final[dict[str, type[ProtocolError]]] = {
 
 # The kinds that answer with an error of the caller's choice, and the error if none is chosen.
 #
-# A refusal is a messaging error that is not transient: it shows what an outage does to a client, and a paired client
-# fails over. ServerBusy would not: clients wait it out. It is what `throttle` answers with, always.
+# A refusal is an error inside the service: it shows what an outage does to a client, and a paired client fails over.
+# For ServerBusy it would not: clients wait and retry. `throttle` always answers with that.
 #
-# While the serving of an entity restarts, requests time out. That is transient: a client's retry policy bridges it.
+# While an entity restarts, requests time out, which a client's retry policy bridges.
 DEFAULT_ERRORS: Final[dict[FaultKind, type[ProtocolError]]] = {
-    FaultKind.REFUSE_SENDS: ProtocolError,
-    FaultKind.REFUSE_RECEIVES: ProtocolError,
-    FaultKind.REFUSE_MANAGEMENT: ProtocolError,
-    FaultKind.REFUSE_EVERYTHING: ProtocolError,
+    FaultKind.REFUSE_SENDS: InternalError,
+    FaultKind.REFUSE_RECEIVES: InternalError,
+    FaultKind.REFUSE_MANAGEMENT: InternalError,
+    FaultKind.REFUSE_EVERYTHING: InternalError,
     FaultKind.RESTART_ENTITY: OperationTimeout,
 }
 

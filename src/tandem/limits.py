@@ -501,11 +501,11 @@ MAX_PATTERN_CHARACTERS: Final = 1_024
 # It is as much as a message may have in all its properties. Service: 65,536 bytes for the whole header.
 MAX_COMPUTED_CHARACTERS: Final = 65_536
 
-# Units of work, of about a nanosecond. What the rules of topics may take in one turn of the event loop: a filter costs
-# 500, and a LIKE one for each character that it looks through, or 50 with `_` behind a `%`; an action costs 5,000, and
-# what it computes and writes; a copy costs 10,000. Copies of a message that needs more are made in later turns; the
-# message waits in its topic, on disk, and whatever is sent there waits behind it. 2,000 filters cost one message a
-# million, so a batch of 20 is copied at once, if it is copied to few subscriptions. Service: not published.
+# Units of work. About a nanosecond each: what the rules of topics may take in one turn of the event loop: a filter
+# costs 500, and a LIKE one for each character that it looks through, or 50 with `_` behind a `%`; an action costs
+# 5,000, and what it computes and writes; a copy costs 10,000. Copies of a message that needs more are made in later
+# turns; the message waits in its topic, on disk, and whatever is sent there waits behind it. 2,000 filters cost one
+# message a million, so a batch of 20 is copied at once, if it is copied to few subscriptions. Service: not published.
 RULE_WORK_PER_TURN: Final = 20_000_000
 
 # Properties. User properties that one correlation filter names. Service: not published.

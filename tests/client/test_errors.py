@@ -30,11 +30,13 @@ from tests.markers import mission
 TRANSIENT = {MessagingCommunicationError, HostNotFoundError, OperationTimeoutError, ServerBusyError}
 KINDS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, MessagingError)]
 BROKER_ERRORS = [
-    kind for _, kind in inspect.getmembers(broker_errors, inspect.isclass) if issubclass(kind, ProtocolError)
+    kind
+    for _, kind in inspect.getmembers(broker_errors, inspect.isclass)
+    if issubclass(kind, ProtocolError) and kind is not ProtocolError
 ]
-# A broker that closes, of an idle peer, with the condition of a full queue: as a client sees it, the queue is full. And
-# what breaks a connection is worth another one to a client, whatever it is to the broker.
-JUDGED_DIFFERENTLY = {broker_errors.IdleTimeoutExpired.condition, "amqp:internal-error"}
+# A broker closes the connection of an idle peer with the condition of a full queue: to a client, the queue is full.
+# What breaks a connection is worth another one to a client, whatever it is to the broker.
+JUDGED_DIFFERENTLY = {broker_errors.IdleTimeoutExpired.condition}
 
 
 @mission("M17")

@@ -92,6 +92,16 @@ class SteppingClock:
         return self.now_s
 
 
+class ManualClock:
+    """One that somebody else moves."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
 def connected(journal: Journal, name: str, turns: Turns) -> tuple[Endpoint, ScriptedTransport]:
     endpoint = Endpoint(Role.SERVER, Settings(name), journal, turns)
     journal.names[endpoint] = name
@@ -136,6 +146,65 @@ async def test_a_read_that_takes_a_whole_turn_is_not_followed_by_another_before_
     assert not endpoint.connection.has_more
     assert transport.is_paused
     await until(lambda: not transport.is_paused)
+
+
+class Taker:
+    """Counts its turns, and how far another one had come by each of them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def take_turn(self) -> None:
+        self.count += 1
+
+
+async def test_who_has_taken_longer_than_a_turn_lets_others_have_as_many_turns_first() -> None:
+    clock = ManualClock()
+    turns = Turns(asyncio.get_running_loop(), clock)
+    ends_at = turns.end_of_turn()
+    clock.now_s += 0.021
+    assert turns.passes_to_skip(ends_at) == 9
+    clock.now_s += 3_600
+    assert turns.passes_to_skip(ends_at) == 32
+    slow, quick = Taker(), Taker()
+    turns.add(slow, is_stranger=False, skipped_passes=9)
+    for number in range(9):
+        turns.add(quick, is_stranger=False)
+        turns._pass()
+        assert (slow.count, quick.count) == (0, number + 1)
+    await until(lambda: slow.count == 1)
+
+
+class Slow(Journal):
+    """An application that takes 20 ms for whatever comes."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__()
+        self._clock = clock
+
+    def on_events(self, endpoint: Endpoint, events: list[Event]) -> None:
+        self._clock.now_s += 0.02
+
+
+async def test_a_peer_whose_input_took_longer_than_a_turn_is_not_read_from_while_others_have_theirs() -> None:
+    clock = ManualClock()
+    turns = Turns(asyncio.get_running_loop(), clock)
+    endpoint, transport = connected(Slow(clock), "greedy", turns)
+    await until(lambda: not transport.is_paused)
+    endpoint.data_received(BEGIN_AND_END)
+    assert not endpoint.connection.has_more
+    assert transport.is_paused
+    loop = asyncio.get_running_loop()
+    passes: list[None] = []
+
+    def count() -> None:
+        passes.append(None)
+        if transport.is_paused:
+            loop.call_soon(count)
+
+    count()
+    await until(lambda: not transport.is_paused)
+    assert len(passes) >= 9
 
 
 async def test_a_peer_that_does_not_read_gets_no_further_turn_until_it_does() -> None:

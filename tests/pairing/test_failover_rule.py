@@ -30,7 +30,7 @@ from tandem.client.errors import (
     UnauthorizedAccessError,
     error_of_condition,
 )
-from tandem.errors import ConfigurationError, StateError, UsageError
+from tandem.errors import ConfigurationError, InternalError, StateError, UsageError
 from tandem.pairing import FailoverRule, FailoverState, SendAvailabilityPairedNamespaceOptions
 from tandem.pairing.azure import PairedServiceBusOptions
 from tandem.pairing.azure import judging as azure_judging
@@ -83,7 +83,7 @@ def test_server_busy_never_leads_to_a_failover(rule: FailoverRule) -> None:
 
 
 def test_an_error_inside_the_service_is_where_the_rules_differ() -> None:
-    inside = error_of_condition("amqp:internal-error", "why")
+    inside = error_of_condition(InternalError.condition, "why")
     assert starts_failover(inside, FailoverRule.AVAILABILITY)
     assert not starts_failover(inside, FailoverRule.DOCUMENTED)
 
@@ -97,7 +97,7 @@ def test_by_the_documents_rule_an_entity_that_does_not_exist_fails_over() -> Non
 
 
 @mission("M22")
-@pytest.mark.parametrize("error", [lost, lambda: error_of_condition("amqp:internal-error", "inside")])
+@pytest.mark.parametrize("error", [lost, lambda: error_of_condition(InternalError.condition, "inside")])
 def test_by_the_documents_rule_a_transient_error_counts_when_the_send_has_timed_out(
     error: Callable[[], MessagingError],
 ) -> None:

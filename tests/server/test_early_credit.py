@@ -26,6 +26,9 @@ from tandem.driver import Client, Receiver
 from tandem.driver.client import SETTLED
 from tandem.engine.description import QueueDescription
 from tandem.engine.hubs.description import EventHubDescription
+from tandem.engine.namespace import Namespace
+from tandem.engine.subscription_description import SubscriptionDescription
+from tandem.engine.topic_description import TopicDescription
 from tandem.server.broker import Broker
 from tests.drawing import examples
 from tests.markers import mission, spec
@@ -86,21 +89,34 @@ class Kind:
     session_filter: dict[object, object] | None = None
     deletes: bool = False
     is_hub: bool = False
+    is_topic: bool = False
     is_held: bool = False
 
     async def make_entity(self, broker: Broker) -> str:
+        """Make something to send to, and return its name."""
         name = f"entity-{uuid.uuid4().hex[:12]}"
-        hub = EventHubDescription(name, partition_count=1)
-        queue = QueueDescription(name, requires_session=self.requires_session)
-        await broker.perform(
-            lambda namespace: namespace.hubs.create(hub) if self.is_hub else namespace.create_queue(queue)
-        )
+
+        def make(namespace: Namespace) -> None:
+            if self.is_hub:
+                namespace.hubs.create(EventHubDescription(name, partition_count=1))
+            elif self.is_topic:
+                namespace.create_topic(TopicDescription(name))
+                namespace.create_subscription(
+                    SubscriptionDescription(name, "all", requires_session=self.requires_session)
+                )
+            else:
+                namespace.create_queue(QueueDescription(name, requires_session=self.requires_session))
+
+        await broker.perform(make)
         return name
 
     def source(self, name: str) -> Source:
-        return Source(
-            f"{name}/ConsumerGroups/$Default/Partitions/0" if self.is_hub else name, filter=self.session_filter
-        )
+        address = name
+        if self.is_hub:
+            address = f"{name}/ConsumerGroups/$Default/Partitions/0"
+        elif self.is_topic:
+            address = f"{name}/Subscriptions/all"
+        return Source(address, filter=self.session_filter)
 
 
 ANY_SESSION: Final[dict[object, object]] = {SESSION_FILTER: None}
@@ -112,6 +128,7 @@ KINDS: Final = {
     "any session, receive-and-delete": Kind(True, ANY_SESSION, deletes=True),
     "a session that another receiver held": Kind(True, ANY_SESSION, is_held=True),
     "a session by name": Kind(True, THE_SESSION),
+    "any session of a subscription": Kind(True, ANY_SESSION, is_topic=True),
     "event hub": Kind(is_hub=True),
 }
 

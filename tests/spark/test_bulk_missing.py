@@ -40,15 +40,16 @@ def transport(
     monkeypatch: pytest.MonkeyPatch, answers: list[tuple[list[tuple[int, int]], str, int]], **more: str
 ) -> Any:
     """One that gets these answers: the ranges of events, those that are missing, and where to go on."""
-    made = BulkTransport(parse(**more))
+    made = BulkTransport(parse(**more), "orders")
     asked: list[int] = []
 
     @contextlib.contextmanager
-    def answer(wanted: EventRange, incarnation: str) -> Iterator[Answer]:
-        asked.append(wanted.first)
+    def answer(wanted: EventRange, first: int, part: str) -> Iterator[Answer]:
+        asked.append(first)
         ranges, missing, next_from = answers.pop(0)
         headers = Message()
-        headers["Tandem-First-Sequence-Number"] = str(wanted.first)
+        headers["Tandem-First-Sequence-Number"] = str(first)
+        headers["Tandem-Next-Sequence-Number"] = "10"
         headers["Tandem-Next-From"] = str(next_from)
         if missing:
             headers["Tandem-Missing-Events"] = missing
@@ -63,7 +64,7 @@ def transport(
 
 
 def numbers(made: BulkTransport, first: int, end: int) -> list[int]:
-    batches = made.read(EventRange("0", first, end), "1")
+    batches = made.read(EventRange("orders", "1", "0", first, end), ["sequenceNumber"])
     return [number for batch in batches for number in batch.column("sequenceNumber").to_pylist()]
 
 

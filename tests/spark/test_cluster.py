@@ -16,7 +16,6 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
-from tandem.spark.spark_home import light_home
 from tandem.testing import Broker
 from tests.markers import mission
 from tests.spark.cluster_program import DOOMED
@@ -28,6 +27,7 @@ from tests.spark.small_spark import run_program
 pytestmark = pytest.mark.timeout(900)
 
 HUB = "read-by-a-cluster"
+INSTALLED = Path(pyspark.__file__).parent
 DOOMED_BATCH = 1
 
 
@@ -57,11 +57,9 @@ def course(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Course:
     folder = tmp_path_factory.mktemp("cluster")
     broker.create_hub(HUB, partition_count=2)
     fill(broker, HUB, range(EVENTS))
-    # The workers of such a cluster keep what they were sent in the home of Spark, whatever one sets.
-    home = light_home(Path(pyspark.__file__).parent, folder / "spark")
-    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"}
+    before = sorted(INSTALLED.iterdir())
+    environment = {name: value for name, value in os.environ.items() if name not in {"JAVA_HOME", "SPARK_HOME"}}
     environment |= {"PATH": path_without_java(folder / "bin"), "XDG_CACHE_HOME": str(folder / "cache")}
-    environment["SPARK_HOME"] = str(home)
     arguments = ("local-cluster[2,1,1024]", broker.connection_string, HUB, str(EVENTS), folder / "out", "1")
     done = run_program(
         "tests.spark.cluster_program",
@@ -70,6 +68,8 @@ def course(broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Course:
         timeout_s=PROGRAM_LIMIT_S,
         environment=environment,
     )
+    # The workers of such a cluster keep what they are sent in the home of Spark, whatever one sets.
+    assert sorted(INSTALLED.iterdir()) == before, "something was written among the installed packages"
     return Course(json.loads(done.stdout or "{}"), done.stderr, folder / "out")
 
 

@@ -15,40 +15,66 @@ from tandem.spark.offsets import (
     HubExtent,
     HubOffset,
     PartitionExtent,
+    ReadPartition,
+    SourceOffset,
     advance,
     apportion,
     bounded_by,
+    head_of,
     ranges_between,
+    split_ranges,
 )
 from tests.markers import mission
 
 BACKLOGS = st.dictionaries(st.integers(0, 31).map(str), st.integers(0, 10_000), min_size=1, max_size=12)
+BY_HUB = st.dictionaries(st.sampled_from(["orders", "Invoices", "a-b", "$x"]), BACKLOGS, min_size=1)
 
 
-def extent(*bounds: tuple[int, int], incarnation: str = "1", size_bytes: int | None = None) -> HubExtent:
+def extent(*bounds: tuple[int, int], incarnation: str = "1", size_bytes: int | None = None) -> list[HubExtent]:
     found = {str(number): PartitionExtent(*one, size_bytes) for number, one in enumerate(bounds)}
-    return HubExtent("orders", incarnation, found)
+    return [HubExtent("orders", incarnation, found)]
 
 
-def offset(*numbers: int, incarnation: str = "1") -> HubOffset:
-    return HubOffset("orders", incarnation, {str(number): one for number, one in enumerate(numbers)})
+def offset(*numbers: int, incarnation: str = "1", resumed: dict[str, int] | None = None) -> SourceOffset:
+    known = {str(number): one for number, one in enumerate(numbers)}
+    return SourceOffset.of([HubOffset("orders", incarnation, known, resumed or {})])
+
+
+def offsets(by_hub: dict[str, dict[str, int]], incarnation: str = "1") -> SourceOffset:
+    return SourceOffset.of([HubOffset(hub, incarnation, numbers) for hub, numbers in by_hub.items()])
+
+
+def events(partition: str, first: int, end: int, incarnation: str = "1") -> EventRange:
+    return EventRange("orders", incarnation, partition, first, end)
 
 
 # --- in the checkpoint ----------------------------------------------------------------------------------------------
 
 
-@given(numbers=BACKLOGS, incarnation=st.text(max_size=8))
-def test_an_offset_survives_the_checkpoint_with_its_partitions_in_order(
-    numbers: dict[str, int], incarnation: str
+@given(by_hub=BY_HUB, incarnation=st.text(max_size=8))
+def test_an_offset_survives_the_checkpoint_with_everything_in_order(
+    by_hub: dict[str, dict[str, int]], incarnation: str
 ) -> None:
-    written = json.dumps(HubOffset("orders", incarnation, numbers).to_json())
-    assert HubOffset.from_json(json.loads(written)) == HubOffset("orders", incarnation, numbers)
-    assert list(json.loads(written)["seq"]) == sorted(numbers, key=int)
+    written = json.dumps(offsets(by_hub, incarnation).to_json())
+    assert SourceOffset.from_json(json.loads(written)) == offsets(by_hub, incarnation)
+    # Spark compares texts.
+    backwards = {hub: dict(reversed(numbers.items())) for hub, numbers in reversed(by_hub.items())}
+    assert json.dumps(offsets(backwards, incarnation).to_json()) == written
+
+
+def test_an_offset_of_one_hub_is_written_as_it_always_was() -> None:
+    fields = {"v": 1, "hub": "orders", "epoch": "17", "seq": {"0": 123, "1": 99}}
+    assert SourceOffset.from_json(fields).to_json() == fields
+    assert offset(1, resumed={"0": 1}).to_json()["from"] == {"0": 1}
 
 
 def test_offsets_of_another_version_are_refused() -> None:
-    with pytest.raises(TandemError, match="version 2"):
-        HubOffset.from_json({"v": 2, "hub": "orders", "epoch": "1", "seq": {}})
+    with pytest.raises(TandemError, match="version 3"):
+        SourceOffset.from_json({"v": 3, "hub": "orders", "epoch": "1", "seq": {}})
+
+
+def of_one_hub(backlogs: dict[str, int]) -> dict[ReadPartition, int]:
+    return {ReadPartition("orders", int(partition)): backlog for partition, backlog in backlogs.items()}
 
 
 # --- sharing out ----------------------------------------------------------------------------------------------------
@@ -57,7 +83,7 @@ def test_offsets_of_another_version_are_refused() -> None:
 @mission("M30")
 @given(backlogs=BACKLOGS, limit=st.integers(1, 20_000))
 def test_a_limit_is_used_up_and_nobody_gets_more_than_there_is(backlogs: dict[str, int], limit: int) -> None:
-    shares = apportion(backlogs, limit)
+    shares = {one.id: share for one, share in apportion(of_one_hub(backlogs), limit).items()}
     assert shares.keys() == backlogs.keys()
     assert sum(shares.values()) == min(limit, sum(backlogs.values()))
     assert all(0 <= shares[partition] <= backlogs[partition] for partition in backlogs)
@@ -67,21 +93,27 @@ def test_a_limit_is_used_up_and_nobody_gets_more_than_there_is(backlogs: dict[st
 def test_shares_are_in_proportion_to_the_backlogs(backlogs: dict[str, int], limit: int) -> None:
     total = sum(backlogs.values())
     if total > limit:
-        for partition, share in apportion(backlogs, limit).items():
-            assert abs(share - backlogs[partition] * limit / total) < 1
+        for one, share in apportion(of_one_hub(backlogs), limit).items():
+            assert abs(share - backlogs[one.id] * limit / total) < 1
 
 
-@given(backlogs=BACKLOGS, limit=st.integers(1, 500))
-def test_everything_is_read_in_the_end_and_once(backlogs: dict[str, int], limit: int) -> None:
-    hub = HubExtent("orders", "1", {partition: PartitionExtent(0, count) for partition, count in backlogs.items()})
-    at = HubOffset("orders", "1", dict.fromkeys(backlogs, 0))
-    read: dict[str, int] = dict.fromkeys(backlogs, 0)
-    while (following := advance(at, hub, max_events=limit)) != at:
-        for one in ranges_between(at, following, 3):
-            assert one.first == read[one.partition]
-            read[one.partition] = one.end
+@given(by_hub=BY_HUB, limit=st.integers(1, 500))
+def test_everything_of_every_hub_is_read_in_the_end_and_once(by_hub: dict[str, dict[str, int]], limit: int) -> None:
+    hubs = [
+        HubExtent(hub, "1", {partition: PartitionExtent(0, count) for partition, count in backlogs.items()})
+        for hub, backlogs in by_hub.items()
+    ]
+    at = offsets({hub: dict.fromkeys(backlogs, 0) for hub, backlogs in by_hub.items()})
+    read = {hub: dict.fromkeys(backlogs, 0) for hub, backlogs in by_hub.items()}
+    while (following := advance(at, hubs, max_events=limit)) != at:
+        ranges = split_ranges(ranges_between(at, following), 3)
+        assert 0 < sum(one.count for one in ranges) <= limit
+        for one in ranges:
+            assert one.first == read[one.hub][one.partition]
+            read[one.hub][one.partition] = one.end
         at = following
-    assert read == backlogs
+    assert read == by_hub
+    assert at == head_of(hubs)
 
 
 def test_bytes_are_turned_into_events_by_their_mean_size() -> None:
@@ -96,9 +128,9 @@ def test_bytes_are_turned_into_events_by_their_mean_size() -> None:
 
 @given(backlogs=BACKLOGS, count=st.integers(1, 40))
 def test_ranges_cover_everything_once_and_are_as_many_as_asked_for(backlogs: dict[str, int], count: int) -> None:
-    start = HubOffset("orders", "1", dict.fromkeys(backlogs, 5))
-    end = HubOffset("orders", "1", {partition: 5 + backlog for partition, backlog in backlogs.items()})
-    ranges = ranges_between(start, end, count)
+    start = offsets({"orders": dict.fromkeys(backlogs, 5)})
+    end = offsets({"orders": {partition: 5 + backlog for partition, backlog in backlogs.items()}})
+    ranges = split_ranges(ranges_between(start, end), count)
     numbers = [(one.partition, number) for one in ranges for number in range(one.first, one.end)]
     assert sorted(numbers) == sorted(
         (partition, number) for partition, backlog in backlogs.items() for number in range(5, 5 + backlog)
@@ -109,7 +141,7 @@ def test_ranges_cover_everything_once_and_are_as_many_as_asked_for(backlogs: dic
 
 def test_a_partition_that_was_added_is_read_from_its_first_event_on() -> None:
     assert advance(offset(5), extent((0, 9), (0, 3))) == offset(9, 3)
-    assert ranges_between(offset(5), offset(9, 3)) == [EventRange("0", 5, 9), EventRange("1", 0, 3)]
+    assert ranges_between(offset(5), offset(9, 3)) == [events("0", 5, 9), events("1", 0, 3)]
 
 
 def test_what_came_after_the_target_is_for_the_next_run() -> None:
@@ -125,7 +157,9 @@ def test_what_came_after_the_target_is_for_the_next_run() -> None:
 def test_events_that_have_expired_fail_the_query_and_are_named() -> None:
     with pytest.raises(DataLoss, match=r"events 3 to 6 of partition 0 of 'orders' are gone: the oldest .* is 7"):
         advance(offset(3), extent((7, 9)))
-    assert advance(offset(3), extent((7, 9)), fails_on_data_loss=False) == offset(9)
+    following = advance(offset(3), extent((7, 9)), fails_on_data_loss=False)
+    assert following == offset(9, resumed={"0": 7})
+    assert ranges_between(offset(3), following) == [events("0", 7, 9)]
 
 
 def test_a_hub_that_was_made_again_fails_the_query_or_is_read_from_its_start() -> None:
@@ -134,15 +168,43 @@ def test_a_hub_that_was_made_again_fails_the_query_or_is_read_from_its_start() -
         advance(offset(100), again)
     following = advance(offset(100), again, fails_on_data_loss=False)
     assert following == offset(4, incarnation="2")
-    assert ranges_between(offset(100), following) == [EventRange("0", 0, 4)]
+    assert ranges_between(offset(100), following) == [events("0", 0, 4, "2")]
 
 
-def test_a_head_that_stepped_back_is_noticed_and_never_followed() -> None:
-    with pytest.raises(DataLoss, match="was read up to 9 before"):
+def test_a_head_that_stepped_back_fails_the_query_or_is_gone_on_from() -> None:
+    with pytest.raises(DataLoss, match="ends before event 6, and had events up to 8 before"):
         advance(offset(9), extent((0, 6)))
-    assert advance(offset(9), extent((0, 6)), fails_on_data_loss=False) == offset(9)
+    stepped = advance(offset(9), extent((0, 6)), fails_on_data_loss=False)
+    assert stepped == offset(6, resumed={"0": 6})
+    assert ranges_between(offset(9), stepped) == []
+    # Nothing is new: the end of the last batch, whatever it says besides, is where the next one ends.
+    assert advance(stepped, extent((0, 6)), fails_on_data_loss=False) == stepped
+    # Events that came meanwhile have numbers that were used before, and are read.
+    limited = advance(offset(9), extent((0, 6)), fails_on_data_loss=False, max_events=1)
+    assert ranges_between(limited, advance(limited, extent((0, 8)))) == [events("0", 6, 8)]
 
 
-def test_a_checkpoint_of_another_hub_is_refused_whatever_is_tolerated() -> None:
-    with pytest.raises(TandemError, match="a checkpoint of its own"):
-        advance(HubOffset("invoices", "1", {"0": 1}), extent((0, 6)), fails_on_data_loss=False)
+# --- several hubs ---------------------------------------------------------------------------------------------------
+
+
+def hub(name: str, *bounds: tuple[int, int]) -> HubExtent:
+    return HubExtent(name, "1", {str(number): PartitionExtent(*one) for number, one in enumerate(bounds)})
+
+
+def test_a_hub_that_appears_is_read_from_its_oldest_event_on() -> None:
+    start = offsets({"orders": {"0": 5}})
+    following = advance(start, [hub("orders", (0, 5)), hub("invoices", (2, 4))])
+    assert ranges_between(start, following) == [EventRange("invoices", "1", "0", 2, 4)]
+
+
+def test_a_hub_that_is_gone_fails_the_query_or_is_forgotten() -> None:
+    start = offsets({"orders": {"0": 5}, "invoices": {"0": 5}})
+    with pytest.raises(DataLoss, match="'invoices' was read before, and does not exist any more"):
+        advance(start, [hub("orders", (0, 6))])
+    following = advance(start, [hub("orders", (0, 6))], fails_on_data_loss=False)
+    assert following == offsets({"orders": {"0": 6}})
+
+
+def test_a_hub_that_appears_after_the_target_was_noted_is_for_the_next_run() -> None:
+    now = [hub("orders", (0, 9)), hub("invoices", (0, 3))]
+    assert bounded_by(now, offsets({"Orders": {"0": 5}})) == [hub("orders", (0, 5))]

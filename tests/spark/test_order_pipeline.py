@@ -50,4 +50,4 @@ def test_the_page_shows_the_program_as_it_is() -> None:
     excerpts = [block.text for block in page.blocks if block.language == "python"]
     assert len(excerpts) == 4
     for excerpt in excerpts:
-        assert excerpt in program, excerpt
+        assert excerpt.rstrip() in program, excerpt

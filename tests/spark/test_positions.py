@@ -8,10 +8,12 @@ from tandem.spark.positions import (
     EARLIEST,
     LATEST,
     BadPosition,
+    NamedPartition,
     Position,
     PositionKind,
     event_hubs_position,
     event_hubs_positions,
+    kafka_assignment,
     kafka_offsets,
     kafka_timestamp,
     kafka_timestamps,
@@ -45,28 +47,35 @@ def test_what_is_no_position_is_refused(text: str) -> None:
 
 def test_partitions_may_be_named_as_the_other_connector_does() -> None:
     key = '{\\"ehName\\": \\"orders\\", \\"partitionId\\": 3}'
-    assert event_hubs_positions(f'{{"{key}": {{"offset": "-1"}}, "4": {{"seqNo": 9}}}}', "orders") == {
-        "3": EARLIEST,
-        "4": Position(PositionKind.SEQUENCE_NUMBER, 9),
+    assert event_hubs_positions(f'{{"{key}": {{"offset": "-1"}}, "4": {{"seqNo": 9}}}}') == {
+        NamedPartition("3", "orders"): EARLIEST,
+        NamedPartition("4"): Position(PositionKind.SEQUENCE_NUMBER, 9),
     }
-    with pytest.raises(BadPosition, match="ehName is 'orders'"):
-        event_hubs_positions(f'{{"{key}": {{"offset": "-1"}}}}', "invoices")
 
 
 def test_offsets_of_kafka() -> None:
-    assert kafka_offsets("earliest", "orders") == EARLIEST
-    assert kafka_offsets('{"Orders": {"0": 23, "1": -1, "2": -2}}', "orders") == {
-        "0": Position(PositionKind.SEQUENCE_NUMBER, 23),
-        "1": LATEST,
-        "2": EARLIEST,
+    assert kafka_offsets("earliest") == EARLIEST
+    assert kafka_offsets('{"Orders": {"0": 23, "1": -1}, "invoices": {"0": -2}}') == {
+        NamedPartition("0", "orders"): Position(PositionKind.SEQUENCE_NUMBER, 23),
+        NamedPartition("1", "orders"): LATEST,
+        NamedPartition("0", "invoices"): EARLIEST,
     }
-    for wrong in ('{"invoices": {"0": 1}}', '{"orders": {"0": "1"}}', '{"orders": {"0": -3}}', '{"orders": 1}'):
+    for wrong in ('{"orders": {"0": "1"}}', '{"orders": {"0": -3}}', '{"orders": {"x": 1}}', '{"orders": 1}'):
         with pytest.raises(BadPosition):
-            kafka_offsets(wrong, "orders")
+            kafka_offsets(wrong)
+
+
+def test_partitions_assigned_as_kafka_does() -> None:
+    assert kafka_assignment('{"Orders": [3, 0], "invoices": [1]}') == [
+        *(NamedPartition("3", "orders"), NamedPartition("0", "orders"), NamedPartition("1", "invoices")),
+    ]
+    for wrong in ('{"orders": 1}', '{"orders": []}', '{"orders": ["x"]}'):
+        with pytest.raises(BadPosition):
+            kafka_assignment(wrong)
 
 
 def test_times_of_kafka_are_milliseconds() -> None:
     assert kafka_timestamp("1500") == Position(PositionKind.TIME, 1_500)
-    assert kafka_timestamps('{"orders": {"1": 7}}', "orders") == {"1": Position(PositionKind.TIME, 7)}
+    assert kafka_timestamps('{"orders": {"1": 7}}') == {NamedPartition("1", "orders"): Position(PositionKind.TIME, 7)}
     with pytest.raises(BadPosition):
         kafka_timestamp("now")

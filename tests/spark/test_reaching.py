@@ -44,7 +44,7 @@ def test_a_broker_that_comes_back_in_time_is_all_that_is_noticed(error: Exceptio
             raise error
         return "done"
 
-    assert Retrying("reading", 30.0, now=time.now, sleep=time.sleep).perform(attempt) == "done"
+    assert Retrying("reading", "http://bus", 30.0, now=time.now, sleep=time.sleep).perform(attempt) == "done"
     assert attempts == 6
     assert 1.0 < time.now_s < 10.0
 
@@ -59,7 +59,7 @@ def test_what_will_not_get_better_is_raised_at_once(error: Exception) -> None:
         raise error
 
     with pytest.raises(type(error)):
-        Retrying("reading", 30.0, now=time.now, sleep=time.sleep).perform(attempt)
+        Retrying("reading", "http://bus", 30.0, now=time.now, sleep=time.sleep).perform(attempt)
     assert time.now_s == 0.0
 
 
@@ -70,13 +70,13 @@ def test_a_broker_that_stays_away_ends_the_query_with_the_reason() -> None:
         raise ConnectionRefusedError("nobody there")
 
     with pytest.raises(ServiceUnreachable, match=r"tried for 30 s .* nobody there"):
-        Retrying("reading", 30.0, now=time.now, sleep=time.sleep).perform(attempt)
+        Retrying("reading", "http://bus", 30.0, now=time.now, sleep=time.sleep).perform(attempt)
     assert 20.0 < time.now_s <= 30.0
 
 
 def test_progress_begins_the_time_anew() -> None:
     time = Time()
-    retrying = Retrying("reading", 30.0, now=time.now, sleep=time.sleep)
+    retrying = Retrying("reading", "http://bus", 30.0, now=time.now, sleep=time.sleep)
     for _ in range(10):
         time.now_s += 29.0
         retrying.pause(EOFError())

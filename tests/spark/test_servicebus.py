@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
 from tandem.client.sync import MessagingFactory
+from tandem.spark.causes import cause_of
 from tandem.spark.schemas import MESSAGES, MESSAGES_TO_SEND
 from tandem.testing import Broker
 from tests.markers import mission
@@ -107,5 +108,7 @@ def test_a_queue_is_no_stream(
         query = table.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
         query.processAllAvailable()
 
-    with pytest.raises(PySparkException, match="cannot be read as a stream"):
+    with pytest.raises(PySparkException, match="cannot be read as a stream") as refused:
         read()
+    assert "UnboundLocalError" not in str(refused.value)
+    assert cause_of(refused.value).startswith("servicebus: a queue cannot be read as a stream")

@@ -112,11 +112,16 @@ def test_a_stream_reads_in_limited_batches_and_goes_on_from_its_checkpoint(
     assert files(spark, tmp_path) == Counter(range(130))
 
 
-def test_a_hub_that_was_made_again_stops_the_stream(
+@mission("M30")
+def test_a_hub_that_was_made_again_stops_the_stream_or_is_read_from_its_start(
     spark: SparkSession, broker: Broker, make_hub: MakeHub, tmp_path: Path
 ) -> None:
     hub = make_hub(4)
     run(stream(spark, broker, hub), tmp_path)
+    # A batch is planned, and its sink fails: from now on every start reads what was planned, before anything else.
+    fill(broker, hub, range(4, 8))
+    with pytest.raises(PySparkException, match="the sink is full"):
+        run(stream(spark, broker, hub).where("raise_error('the sink is full') is null"), tmp_path)
     broker.delete_hub(hub)
     broker.create_hub(hub, partition_count=2)
     fill(broker, hub, range(10, 14))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -12,8 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from tandem.client.errors import CertificateNotTrustedError
 from tandem.client.sync import BrokeredMessage, EventData, EventHubClient
+from tandem.engine.hubs.rows import head_properties
 from tandem.errors import RemoteError, TandemError
+from tandem.event_columns import HEAD, PUBLIC_SCHEMA
 from tandem.spark.offsets import DataLoss, EventRange
 from tandem.spark.options import EventHubsOptions
 from tandem.spark.places import chosen_extent, ending_offset, starting_offset
@@ -34,12 +38,17 @@ def options(broker: Broker, hub: str, transport: str, **more: str) -> EventHubsO
 
 def opened(broker: Broker, hub: str, transport: str, **more: str) -> HubTransport:
     # As it reaches an executor.
-    made: HubTransport = pickle.loads(pickle.dumps(open_transport(options(broker, hub, transport, **more))))
+    made: HubTransport = pickle.loads(pickle.dumps(open_transport(options(broker, hub, transport, **more), hub)))
     return made
 
 
+def part(transport: HubTransport, partition: str, first: int, end: int) -> EventRange:
+    extent = transport.extent()
+    return EventRange(extent.hub, extent.incarnation, partition, first, end)
+
+
 def read(transport: HubTransport, partition: str, first: int, end: int) -> Any:
-    batches = list(transport.read(EventRange(partition, first, end), transport.extent().incarnation))
+    batches = list(transport.read(part(transport, partition, first, end), PUBLIC_SCHEMA.names))
     return pa.Table.from_batches(batches) if batches else None
 
 
@@ -104,7 +113,7 @@ def test_positions_become_numbers(broker: Broker, make_hub: MakeHub, transport: 
         startingPositions='{"1": {"seqNo": 1, "isInclusive": false}}',
         endingPositions='{"0": {"offset": "3"}}',
     )
-    hub = open_transport(chosen)
+    hub = open_transport(chosen, name)
     extent = chosen_extent(chosen, hub)
     assert starting_offset(chosen, hub, extent).next_numbers == {"0": 0, "1": 2}
     assert ending_offset(chosen, hub, extent).next_numbers == {"0": 3, "1": 4}
@@ -115,21 +124,82 @@ def test_positions_become_numbers(broker: Broker, make_hub: MakeHub, transport: 
         chosen_extent(options(broker, name, transport, partitions="7"), hub)
 
 
-def test_a_hub_that_was_made_again_is_not_mistaken_for_the_old_one(broker: Broker, make_hub: MakeHub) -> None:
+@mission("M30")
+@TRANSPORTS
+def test_a_hub_that_was_made_again_is_not_mistaken_for_the_old_one(
+    broker: Broker, make_hub: MakeHub, transport: str
+) -> None:
     name = make_hub(4)
-    hub = opened(broker, name, "arrow")
-    before = hub.extent().incarnation
+    hub = opened(broker, name, transport)
+    planned = part(hub, "1", 0, 2)
     broker.delete_hub(name)
-    broker.create_hub(name, partition_count=2)
-    fill(broker, name, range(4))
-    assert hub.extent().incarnation != before
+    # With fewer partitions: what was planned cannot even be asked for.
+    broker.create_hub(name, partition_count=1)
+    fill(broker, name, range(4), partition_count=1)
+    assert hub.extent().incarnation != planned.incarnation
     with pytest.raises(DataLoss, match="deleted and made again"):
-        list(hub.read(EventRange("0", 0, 2), before))
+        list(hub.read(planned, ["body"]))
+    tolerant = opened(broker, name, transport, failOnDataLoss="false")
+    assert list(tolerant.read(planned, ["body"])) == []
+
+
+@mission("M30")
+def test_events_that_a_restored_backup_does_not_have_are_missed_or_left_out(tmp_path: Path) -> None:
+    """Spark reads a batch as it was planned, again and again, until that succeeds."""
+    with Broker(tmp_path / "data") as broker:
+        broker.create_hub("logs", partition_count=1)
+        fill(broker, "logs", range(6), 1)
+        broker.stop()
+        shutil.copytree(tmp_path / "data", tmp_path / "backup")
+        broker.start()
+        fill(broker, "logs", range(6, 10), 1)
+        strict, tolerant = (
+            {transport: opened(broker, "logs", transport, failOnDataLoss=fails) for transport in ("arrow", "amqp")}
+            for fails in ("true", "false")
+        )
+        planned = {transport: [part(hub, "0", 0, 10), part(hub, "0", 8, 10)] for transport, hub in strict.items()}
+        broker.kill()
+        shutil.rmtree(tmp_path / "data")
+        shutil.copytree(tmp_path / "backup", tmp_path / "data")
+        broker.start()
+        for transport, ranges in planned.items():
+            for wanted, left in zip(ranges, ([0, 1, 2, 3, 4, 5], []), strict=True):
+                with pytest.raises(DataLoss, match="ends before event 6, and had events up to 9"):
+                    list(strict[transport].read(wanted, ["body"]))
+                numbers = [
+                    number
+                    for batch in tolerant[transport].read(wanted, ["body"])
+                    for number in batch.column("sequenceNumber").to_pylist()
+                ]
+                assert numbers == left
+
+
+@TRANSPORTS
+def test_types_of_properties_are_in_the_heads(tmp_path: Path, transport: str) -> None:
+    with Broker(tmp_path) as broker:
+        broker.create_hub("typed", partition_count=1)
+        sent: list[dict[str, object]] = [{"n": number, "t": str(number)} for number in range(30)]
+        with EventHubClient.from_connection_string(broker.connection_string, "typed") as client:
+            client.create_producer().send_batch([EventData("x", properties=one) for one in sent], partition_id="0")
+        hub = opened(broker, "typed", transport)
+        batches = list(hub.read(part(hub, "0", 3, 30), ["sequenceNumber", HEAD]))
+        heads = [head for batch in batches for head in batch.column(HEAD).to_pylist()]
+        assert [head_properties(head) for head in heads] == sent[3:]
 
 
 def test_what_does_not_exist_is_said_at_once(broker: Broker) -> None:
     with pytest.raises(RemoteError, match="not-found"):
         opened(broker, "nowhere", "arrow").extent()
+
+
+@TRANSPORTS
+def test_a_certificate_that_is_not_trusted_is_said_at_once(broker: Broker, make_hub: MakeHub, transport: str) -> None:
+    name = make_hub()
+    secure = broker.connection_string.replace("UseDevelopmentEmulator=true", "").replace("127.0.0.1", "localhost")
+    given = {"connectionString": secure, "eventHub": name, "transport": transport, "operationTimeout": "1h"}
+    hub = open_transport(EventHubsOptions.parse(given), name)
+    with pytest.raises(CertificateNotTrustedError, match=r"is not trusted: .*SSL_CERT_FILE"):
+        hub.extent()
 
 
 def test_a_broker_that_never_comes_is_waited_for_as_long_as_was_said(tmp_path: Path) -> None:
@@ -147,7 +217,8 @@ def test_a_read_goes_on_where_it_was_when_the_broker_was_killed(tmp_path: Path, 
         fill(broker, "logs", range(20_000), 1, body_bytes=1_024)
         hub = opened(broker, "logs", transport, operationTimeout="30s", prefetchCount="500")
         extent = hub.extent()
-        batches: Iterator[Any] = hub.read(EventRange("0", 0, 20_000), extent.incarnation)
+        wanted = EventRange("logs", extent.incarnation, "0", 0, 20_000)
+        batches: Iterator[Any] = hub.read(wanted, PUBLIC_SCHEMA.names)
         seen = [next(batches)]
         broker.kill()
         again = threading.Thread(target=broker.start)

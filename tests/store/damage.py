@@ -203,7 +203,8 @@ def read_content(store: SqliteStore) -> Content:
     """Read everything that a store serves."""
     content = Content()
     recovered = store.recover()
-    content.others |= {("queue", one.number): one for one in recovered.queues}
+    # The time of the last id follows from the ids, which are compared by themselves.
+    content.others |= {("queue", one.number): one._replace(last_id_at_ms=0) for one in recovered.queues}
     content.others |= {("rule", (one.queue_number, one.name)): one for one in recovered.rules}
     content.others["setting", "made by"] = store.setting("made by")
     for stream in STREAMS:
@@ -443,11 +444,17 @@ class _Trial:
             return []
         # A frame of which it is not known whose it was: entities are named where their counts tell, and nothing else.
         is_unknown = any(one.startswith("the write-ahead log: ") for one in sentences)
-        names = {one.number: _queue_name(one) for one in truth.others.values() if isinstance(one, QueueRecord)}
+        # Those whose description is lost too have no name any more; that is reported of the table of descriptions.
+        names = {
+            one.number: _queue_name(one)
+            for unit, one in truth.others.items()
+            if isinstance(one, QueueRecord) and found.others.get(unit) == one
+        }
         unnamed = [
             f"message {_name(row)}"
             for row in truth.messages.keys() - found.messages.keys()
-            if not _is_named(row, stream_name(names, row >> SEQUENCE_BITS), sentences)
+            if row >> SEQUENCE_BITS + 2 in names
+            and not _is_named(row, stream_name(names, row >> SEQUENCE_BITS), sentences)
         ]
         if is_unknown:
             return unnamed

@@ -9,6 +9,8 @@
 frame that tells the peer is queued. It raises only `UsageError`, for what the caller did.
 """
 
+# Longer than 650 lines: the frames of a connection share its whole state; the nouns inside have left already.
+
 from __future__ import annotations
 
 import enum

@@ -69,7 +69,7 @@ class MessagingError(RemoteError):
 
     is_transient: bool = False
     # What the class stands for when no peer has said anything.
-    default_condition: ClassVar[str] = "amqp:internal-error"
+    default_condition: ClassVar[str] = errors.InternalError.condition
 
     def __init__(self, description: str, condition: str | None = None) -> None:
         super().__init__(condition or self.default_condition, description)
@@ -264,16 +264,13 @@ _STATUS_CLASSES: Final[dict[int, type[MessagingError]]] = {
 # resolver itself is in trouble.
 _NO_SUCH_HOST: Final = {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)}
 
-# The service's own bug, or something it is going through: worth another try.
-_INTERNAL: Final = "amqp:internal-error"
-
 
 def error_of_condition(condition: str, description: str) -> MessagingError:
     """The error that a condition on the wire stands for."""
     kind = _CLASSES.get(condition, MessagingError)
     error = kind(description, condition)
-    if condition == _INTERNAL:
-        error.is_transient = True
+    if condition == errors.InternalError.condition:
+        error.is_transient = errors.InternalError.is_transient
     return error
 
 

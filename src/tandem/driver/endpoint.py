@@ -62,6 +62,8 @@ class Endpoint(asyncio.Protocol):
         self._is_in_rotation = False
         # The application may have more to decide on input that was kept back.
         self._is_turn_due = False
+        # What was handled last took so many turns too many.
+        self._skipped_passes = 0
         # What a peer may cost that has not proved anything; None for all others.
         self._allowance: Allowance | None = None
         # Until when nothing is handled for the peer, because of what it has cost or tried.
@@ -140,11 +142,13 @@ class Endpoint(asyncio.Protocol):
                 break
             if self._turns.clock() >= ends_at or self._must_wait:
                 self._is_turn_due = True
+                self._skipped_passes = self._turns.passes_to_skip(ends_at)
                 return
             # With nothing left too: the application may have let the connection go on, by deciding an authentication.
             events = connection.receive(b"", 0, MAX_WORK_PER_SLICE)
+        self._skipped_passes = self._turns.passes_to_skip(ends_at)
         # uvloop reads on at once if there is more in the kernel, 32 times, unless reading is paused.
-        self._is_turn_due = bool(data) and self._turns.clock() >= ends_at
+        self._is_turn_due = self._skipped_passes > 0 or (bool(data) and self._turns.clock() >= ends_at)
 
     # --- peers that have not proved anything ----------------------------------------------------------------
 
@@ -237,7 +241,7 @@ class Endpoint(asyncio.Protocol):
         self._is_held_back = is_held_back
         if has_input and not must_wait and not self._is_in_rotation:
             self._is_in_rotation = True
-            self._turns.add(self, is_stranger=self._allowance is not None)
+            self._turns.add(self, is_stranger=self._allowance is not None, skipped_passes=self._skipped_passes)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None

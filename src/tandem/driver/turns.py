@@ -2,7 +2,9 @@
 
 A connection handles its input as it comes, for at most one turn. What is left waits here, and nothing more is read from
 that connection until its input is used up. Each pass over the waiting connections is short, and between two passes the
-event loop serves whatever else is ready.
+event loop serves whatever else is ready. Some input cannot be divided and takes longer than a turn, as a batch of many
+messages does: its connection then lets as many passes go by as it has taken turns too many. Where nobody else has
+anything to do, these take no time.
 
 Connections that have not proved anything wait in a rotation of their own, from their first byte on, with less time.
 """
@@ -23,6 +25,9 @@ _TURN_S: Final = MAX_TURN_MS / 1000
 _PASS_S: Final = MAX_TURNS_MS / 1000
 _STRANGER_PASS_S: Final = MAX_STRANGER_TURNS_MS / 1000
 
+# Passes that a connection lets go by at most: after what takes 64 ms, or longer.
+_MAX_SKIPPED_PASSES: Final = 32
+
 
 class TurnTaker(Protocol):
     """A connection with input that is not handled yet."""
@@ -40,17 +45,22 @@ class Turns:
         """`clock` measures how long a turn takes. The clock of uvloop stands still during one."""
         self._loop = loop
         self.clock = clock
-        self._waiting: deque[TurnTaker] = deque()
-        self._strangers: deque[TurnTaker] = deque()
+        # Each with the passes that it lets go by.
+        self._waiting: deque[tuple[TurnTaker, int]] = deque()
+        self._strangers: deque[tuple[TurnTaker, int]] = deque()
         self._is_scheduled = False
 
     def end_of_turn(self) -> float:
         """Return when a turn that begins now is over."""
         return self.clock() + _TURN_S
 
-    def add(self, taker: TurnTaker, *, is_stranger: bool) -> None:
+    def passes_to_skip(self, ended_at: float) -> int:
+        """Return how many passes a connection has to let go by whose turn should have ended at this time."""
+        return min(_MAX_SKIPPED_PASSES, max(0, int((self.clock() - ended_at) / _TURN_S)))
+
+    def add(self, taker: TurnTaker, *, is_stranger: bool, skipped_passes: int = 0) -> None:
         """Let a connection have a turn when it is its time. It must not wait already."""
-        (self._strangers if is_stranger else self._waiting).append(taker)
+        (self._strangers if is_stranger else self._waiting).append((taker, skipped_passes))
         if not self._is_scheduled:
             self._is_scheduled = True
             self._loop.call_soon(self._pass)
@@ -66,11 +76,15 @@ class Turns:
                 self._is_scheduled = True
                 self._loop.call_soon(self._pass)
 
-    def _run(self, waiting: deque[TurnTaker], longest_s: float) -> None:
+    def _run(self, waiting: deque[tuple[TurnTaker, int]], longest_s: float) -> None:
         """Give each one turn, as far as the time allows."""
         ends_at = self.clock() + longest_s
         for _ in range(len(waiting)):
-            waiting.popleft().take_turn()
+            taker, skipped_passes = waiting.popleft()
+            if skipped_passes:
+                waiting.append((taker, skipped_passes - 1))
+                continue
+            taker.take_turn()
             if self.clock() >= ends_at:
                 return
 

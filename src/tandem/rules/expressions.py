@@ -7,6 +7,8 @@ All operands of one level that are written in a row are in one node (`a AND b AN
 a tree is that of its parentheses and not the length of its text.
 """
 
+# Longer than 650 lines: every kind of node is here, and a grammar is read as a whole.
+
 from __future__ import annotations
 
 import uuid

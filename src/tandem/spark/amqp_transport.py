@@ -7,7 +7,8 @@ number on, and closes its link behind the last. The client library waits while t
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Collection, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -16,17 +17,19 @@ from tandem.client import (
     EventHubConsumer,
     EventPosition,
     MessagingFactorySettings,
+    NamespaceManager,
     RetryPolicy,
+    UnauthorizedAccessError,
     blocking,
 )
 from tandem.client.hubs.event_hub_client import PartitionProperties
 from tandem.engine.hubs.arrivals import Arrivals
-from tandem.event_columns import public_batch
+from tandem.event_columns import HEAD, heads_of, public_batch
 from tandem.spark.given_options import OptionError
-from tandem.spark.offsets import EventRange, HubExtent, PartitionExtent, expired
-from tandem.spark.options import EventHubsOptions
+from tandem.spark.offsets import EventRange, HubExtent, PartitionExtent, expired, made_again, stepped_back
+from tandem.spark.options import LISTING_HINT, EventHubsOptions
 
-__all__ = ["AmqpTransport", "patient_settings"]
+__all__ = ["AmqpTransport", "list_hubs_of_service", "patient_settings"]
 
 # Events in a record batch, and bytes after which it is full.
 _BATCH_ROWS: Final = 10_000
@@ -48,12 +51,22 @@ def patient_settings(timeout_s: float, user_agent: str = "tandem-spark") -> Mess
     )
 
 
+def list_hubs_of_service(options: EventHubsOptions) -> list[str]:
+    """Return the names of all hubs of a namespace, by the service's management API."""
+    settings = patient_settings(options.operation_timeout_s)
+    manager = NamespaceManager.from_connection_string(options.connection_string, settings)
+    try:
+        return [hub.path for hub in blocking.run(manager.get_event_hubs())]
+    except UnauthorizedAccessError as error:
+        raise UnauthorizedAccessError(f"{error.description} {LISTING_HINT}") from error
+
+
 class AmqpTransport:
     """A hub of any service, by AMQP."""
 
-    def __init__(self, options: EventHubsOptions) -> None:
+    def __init__(self, options: EventHubsOptions, hub: str) -> None:
         self._options = options
-        self._hub = options.event_hub
+        self._hub = hub
 
     def extent(self) -> HubExtent:
         return blocking.run(self._extent())
@@ -67,36 +80,69 @@ class AmqpTransport:
             raise OptionError(f"eventhubs: offset is {offset!r:.80}; partition {partition} has no event from there on")
         return number
 
-    def read(self, wanted: EventRange, incarnation: str) -> Iterator[Any]:
+    def read(self, wanted: EventRange, columns: Collection[str]) -> Iterator[Any]:
         client = self._client()
+        try:
+            # A link is to whatever hub has the name: so the incarnation is looked up before and after.
+            extent = blocking.run(self._extent_by(client))
+            left = self._left_of(wanted, extent)
+            if left is None:
+                return
+            yield from self._batches(client, left, HEAD in columns)
+            after = blocking.run(self._extent_by(client)).incarnation
+            if after != extent.incarnation:
+                # Events of both may have come: the task has to fail. Tried again, it finds nothing to read.
+                raise made_again(self._hub, extent.incarnation, after)
+        finally:
+            blocking.run(client.close())
+
+    def _left_of(self, wanted: EventRange, extent: HubExtent) -> EventRange | None:
+        """Return what a hub has of a range that was planned; None for nothing. Raise if it has less, and that matters.
+
+        Spark plans a batch once and reads it until it succeeds: the hub may be another one by then.
+        """
+        if extent.incarnation != wanted.incarnation:
+            if self._options.fails_on_data_loss:
+                raise made_again(self._hub, wanted.incarnation, extent.incarnation)
+            return None
+        behind = extent.partitions[wanted.partition].next
+        if behind >= wanted.end:
+            return wanted
+        if self._options.fails_on_data_loss:
+            raise stepped_back(self._hub, wanted.partition, wanted.end, behind)
+        return dataclasses.replace(wanted, end=behind) if behind > wanted.first else None
+
+    def _batches(self, client: EventHubClient, wanted: EventRange, has_heads: bool) -> Iterator[Any]:
         consumer = client.create_consumer(
             self._options.consumer_group,
             wanted.partition,
             EventPosition.from_sequence_number(wanted.first, is_inclusive=True),
             prefetch_count=min(self._options.prefetch_count, wanted.count),
         )
-        try:
-            yield from self._batches(consumer, wanted)
-        finally:
-            blocking.run(client.close())
-
-    def _batches(self, consumer: EventHubConsumer, wanted: EventRange) -> Iterator[Any]:
-        reader = _RangeReader(consumer, wanted)
+        reader = _RangeReader(consumer, wanted, has_heads)
         while reader.next_number < wanted.end:
             # Taken apart on the thread on which it came: two threads would only take the interpreter from each other.
             batch = blocking.run(reader.next_batch())
             if batch is not None:
                 yield batch
-            else:
-                reader.go_on_at(self._where_to_go_on(reader, wanted))
+                continue
+            number = self._where_to_go_on(reader, wanted)
+            if number is None:
+                return
+            reader.go_on_at(number)
 
-    def _where_to_go_on(self, reader: _RangeReader, wanted: EventRange) -> int:
+    def _where_to_go_on(self, reader: _RangeReader, wanted: EventRange) -> int | None:
         """Not the next event came but a later one, or none for a while: it takes longer, or it has expired."""
         first = reader.next_number
         came = reader.number_that_came()
-        oldest = self.extent().partitions[wanted.partition].begin if came is None else came
+        if came is None:
+            extent = self.extent()
+            left = self._left_of(wanted, extent)
+            if left is None or left.end <= first:
+                return None
+            came = extent.partitions[wanted.partition].begin
         # All behind the range is of no concern, also when the range itself has expired.
-        number = max(first, min(oldest, wanted.end))
+        number = max(first, min(came, wanted.end))
         if number > first and self._options.fails_on_data_loss:
             raise expired(self._hub, wanted.partition, first, number)
         return number
@@ -110,8 +156,11 @@ class AmqpTransport:
 
     async def _extent(self) -> HubExtent:
         async with self._client() as client:
-            hub = await client.get_properties()
-            found = await asyncio.gather(*(client.get_partition_properties(one) for one in hub.partition_ids))
+            return await self._extent_by(client)
+
+    async def _extent_by(self, client: EventHubClient) -> HubExtent:
+        hub = await client.get_properties()
+        found = await asyncio.gather(*(client.get_partition_properties(one) for one in hub.partition_ids))
         # The service tells no incarnation; that a hub was made at another time says the same.
         incarnation = f"created:{int(hub.created_at.timestamp() * 1_000)}"
         return HubExtent(self._hub, incarnation, {one.partition_id: _partition_extent(one) for one in found})
@@ -136,8 +185,9 @@ class AmqpTransport:
 class _RangeReader:
     """Reads a range from its first event to its last, a record batch at a time."""
 
-    def __init__(self, consumer: EventHubConsumer, wanted: EventRange) -> None:
+    def __init__(self, consumer: EventHubConsumer, wanted: EventRange, has_heads: bool) -> None:
         self._consumer = consumer
+        self._has_heads = has_heads
         self._partition_id = int(wanted.partition)
         self._end = wanted.end
         self._arrivals = Arrivals(wanted.first, _BATCH_ROWS, _BATCH_BYTES)
@@ -175,7 +225,8 @@ class _RangeReader:
                 break
         if not len(arrivals):
             return None
-        return public_batch(arrivals.rows, self._partition_id, arrivals.offsets)
+        batch = public_batch(arrivals.rows, self._partition_id, arrivals.offsets)
+        return batch.append_column(HEAD, heads_of(arrivals.rows)) if self._has_heads else batch
 
 
 def _partition_extent(found: PartitionProperties) -> PartitionExtent:

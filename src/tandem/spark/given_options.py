@@ -37,6 +37,8 @@ class Option:
     is_secret: bool = False
     # Read for the sake of programs that were written for other connectors; it changes nothing here.
     is_ignored: bool = False
+    # An option of another connector whose meaning does not exist here: why, and what to do instead.
+    refusal: str | None = None
 
 
 class GivenOptions:
@@ -59,6 +61,8 @@ class GivenOptions:
 
     def _take(self, spelling: str, value: str) -> None:
         option = self._find(spelling)
+        if option.refusal is not None:
+            raise OptionError(f"{self._format}: {spelling} was given; {option.refusal}")
         before = self._values.get(option.name)
         if before is not None and before != value:
             raise OptionError(
@@ -75,8 +79,12 @@ class GivenOptions:
         option = self._by_spelling.get(lowered)
         if option is not None:
             return option
-        near = difflib.get_close_matches(lowered, self._by_spelling, n=1, cutoff=0.5)
-        hint = f"did you mean {self._display(near[0])}?" if near else f"known are {', '.join(self._known)}"
+        useful = {
+            spelling: one for spelling, one in self._by_spelling.items() if one.refusal is None and not one.is_ignored
+        }
+        near = difflib.get_close_matches(lowered, useful, n=1, cutoff=0.5)
+        names = dict.fromkeys(one.name for one in useful.values())
+        hint = f"did you mean {self._display(near[0])}?" if near else f"known are {', '.join(names)}"
         raise OptionError(f"{self._format}: there is no option {spelling!r:.80}; {hint}")
 
     def _display(self, lowered: str) -> str:

@@ -6,10 +6,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
+from pyspark.sql.types import StructType
 
 from tandem.client import BrokeredMessage
 from tandem.engine.hubs.rows import json_text
 from tandem.errors import DecodeError, UsageError
+from tandem.spark.schemas import arrow_schema
+from tandem.spark.typed_properties import COLUMN, column_of, values_of
 
 __all__ = ["message_of", "messages_batch", "row_of"]
 
@@ -30,12 +33,12 @@ def message_of(row: dict[str, Any]) -> BrokeredMessage:
         partition_key=row.get("partitionKey"),
         time_to_live=None if time_to_live_ms is None else timedelta(milliseconds=time_to_live_ms),
         scheduled_enqueue_time_utc=None if scheduled is None else _in_utc(scheduled),
-        properties=row.get("properties") or {},
+        properties=values_of(row.get("properties")),
     )
 
 
 def row_of(message: BrokeredMessage, queue: str) -> dict[str, Any]:
-    """What is seen of a message. Values that are no text are JSON, as in the columns of event hubs."""
+    """Return what is seen of a message. Values that are not text are JSON, but properties are as they were sent."""
     time_to_live = message.time_to_live
     return {
         "queue": queue,
@@ -59,16 +62,19 @@ def row_of(message: BrokeredMessage, queue: str) -> dict[str, Any]:
         "partitionKey": _text(message.partition_key),
         "timeToLiveMs": None if time_to_live is None else time_to_live // timedelta(milliseconds=1),
         "scheduledEnqueueTime": message.scheduled_enqueue_time_utc,
-        "properties": [(name, json_text(value)) for name, value in message.properties.items()],
+        COLUMN: message.properties,
     }
 
 
-def messages_batch(messages: list[BrokeredMessage], queue: str, schema: Any) -> Any:
+def messages_batch(messages: list[BrokeredMessage], queue: str, schema: StructType) -> Any:
     """Rows of messages as a record batch with the columns of the schema."""
     rows = [row_of(message, queue) for message in messages]
-    return pa.RecordBatch.from_arrays(
-        [pa.array([row[field.name] for row in rows], field.type) for field in schema], schema=schema
-    )
+    arrow = arrow_schema(schema)
+    columns = []
+    for field in schema:
+        values, kind = [row[field.name] for row in rows], arrow.field(field.name).type
+        columns.append(column_of(values, field.dataType, kind) if field.name == COLUMN else pa.array(values, kind))
+    return pa.RecordBatch.from_arrays(columns, schema=arrow)
 
 
 def _body(message: BrokeredMessage) -> bytes:

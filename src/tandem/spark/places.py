@@ -14,14 +14,15 @@ __all__ = ["chosen_extent", "ending_offset", "starting_offset"]
 def chosen_extent(options: EventHubsOptions, transport: HubTransport) -> HubExtent:
     """How far the partitions have come that are to be read."""
     extent = transport.extent()
-    if options.partitions is None:
+    partitions = options.hubs.partitions_of(extent.hub)
+    if partitions is None:
         return extent
-    for partition in options.partitions:
+    for partition in partitions:
         if partition not in extent.partitions:
             raise OptionError(
                 f"eventhubs: partitions names {partition}; '{extent.hub}' has 0 to {len(extent.partitions) - 1}"
             )
-    chosen = {partition: extent.partitions[partition] for partition in options.partitions}
+    chosen = {partition: extent.partitions[partition] for partition in partitions}
     return HubExtent(extent.hub, extent.incarnation, chosen)
 
 
@@ -50,13 +51,16 @@ def ending_offset(options: EventHubsOptions, transport: HubTransport, extent: Hu
 
 
 def _numbers(choice: PositionChoice, transport: HubTransport, extent: HubExtent) -> dict[str, int]:
-    for partition in choice.by_partition:
-        if partition not in extent.partitions:
-            raise OptionError(f"eventhubs: a position names partition {partition}, which is not among those to be read")
+    for named in choice.by_partition:
+        if named.hub in {None, extent.hub.lower()} and named.partition not in extent.partitions:
+            raise OptionError(
+                f"eventhubs: a position names partition {named.partition}, which is not among those of '{extent.hub}' "
+                "that are to be read"
+            )
     at_times: dict[int, dict[str, int]] = {}
     numbers: dict[str, int] = {}
     for partition, found in extent.partitions.items():
-        position = choice.of(partition)
+        position = choice.of(extent.hub, partition)
         if position.kind is PositionKind.TIME:
             # Behind a time is at the next millisecond.
             time_ms = position.number if position.is_inclusive else position.number + 1

@@ -19,11 +19,13 @@ __all__ = [
     "EARLIEST",
     "LATEST",
     "BadPosition",
+    "NamedPartition",
     "Position",
     "PositionChoice",
     "PositionKind",
     "event_hubs_position",
     "event_hubs_positions",
+    "kafka_assignment",
     "kafka_offsets",
     "kafka_timestamp",
     "kafka_timestamps",
@@ -64,14 +66,24 @@ LATEST: Final = Position(PositionKind.LATEST)
 
 
 @dataclass(frozen=True)
+class NamedPartition:
+    """A partition of a hub, or of every hub that is read."""
+
+    partition: str
+    # In lower case; None for every hub.
+    hub: str | None = None
+
+
+@dataclass(frozen=True)
 class PositionChoice:
     """A position for each partition that was named, and one for all others."""
 
     default: Position
-    by_partition: Mapping[str, Position] = field(default_factory=dict)
+    by_partition: Mapping[NamedPartition, Position] = field(default_factory=dict)
 
-    def of(self, partition: str) -> Position:
-        return self.by_partition.get(partition, self.default)
+    def of(self, hub: str, partition: str) -> Position:
+        for_every_hub = self.by_partition.get(NamedPartition(partition), self.default)
+        return self.by_partition.get(NamedPartition(partition, hub.lower()), for_every_hub)
 
 
 def event_hubs_position(text: str) -> Position:
@@ -81,21 +93,21 @@ def event_hubs_position(text: str) -> Position:
     return _from_fields(_json_object(text))
 
 
-def event_hubs_positions(text: str, hub: str) -> dict[str, Position]:
+def event_hubs_positions(text: str) -> dict[NamedPartition, Position]:
     """By partition. The connector for Event Hubs has JSON in the keys: `{"ehName": "orders", "partitionId": 0}`."""
-    found: dict[str, Position] = {}
+    found: dict[NamedPartition, Position] = {}
     for key, value in _json_object(text).items():
         if not isinstance(value, dict):
             raise BadPosition(f'{key!r:.80} has {value!r:.80}; a position is an object such as {{"offset": "-1"}}')
-        found[_partition_of(key, hub)] = _from_fields(value)
+        found[_named_partition(key)] = _from_fields(value)
     return found
 
 
-def kafka_offsets(text: str, hub: str) -> Position | dict[str, Position]:
+def kafka_offsets(text: str) -> Position | dict[NamedPartition, Position]:
     """`earliest`, `latest`, or the number of the first event by hub and partition."""
     if text.lower() in {"earliest", "latest"}:
         return EARLIEST if text.lower() == "earliest" else LATEST
-    return _by_partition(text, hub, _kafka_number)
+    return _by_partition(text, _kafka_number)
 
 
 def kafka_timestamp(text: str) -> Position:
@@ -105,8 +117,18 @@ def kafka_timestamp(text: str) -> Position:
     return Position(PositionKind.TIME, int(text))
 
 
-def kafka_timestamps(text: str, hub: str) -> dict[str, Position]:
-    return _by_partition(text, hub, lambda milliseconds: Position(PositionKind.TIME, milliseconds))
+def kafka_timestamps(text: str) -> dict[NamedPartition, Position]:
+    return _by_partition(text, lambda milliseconds: Position(PositionKind.TIME, milliseconds))
+
+
+def kafka_assignment(text: str) -> list[NamedPartition]:
+    """Partitions by hub: `{"orders": [0, 3]}`."""
+    found: list[NamedPartition] = []
+    for hub, partitions in _json_object(text).items():
+        if not isinstance(partitions, list) or not partitions:
+            raise BadPosition(f'it must look like {{"{hub}": [0, 3]}}')
+        found += [NamedPartition(_partition_id(str(one)), hub.lower()) for one in partitions]
+    return found
 
 
 def _kafka_number(number: int) -> Position:
@@ -117,30 +139,32 @@ def _kafka_number(number: int) -> Position:
     return Position(PositionKind.SEQUENCE_NUMBER, number)
 
 
-def _by_partition(text: str, hub: str, read: Callable[[int], Position]) -> dict[str, Position]:
-    hubs = _json_object(text)
-    by_hub = {name.lower(): partitions for name, partitions in hubs.items()}
-    partitions = by_hub.get(hub.lower())
-    if len(hubs) != 1 or not isinstance(partitions, dict):
-        raise BadPosition(f'it must look like {{"{hub}": {{"0": 23, "1": -2}}}}')
-    found: dict[str, Position] = {}
-    for partition, number in partitions.items():
-        if isinstance(number, bool) or not isinstance(number, int) or number < _KAFKA_EARLIEST:
-            raise BadPosition(f"partition {partition!r:.40} has {number!r:.80}; it must be a whole number")
-        found[_partition_of(partition, hub)] = read(number)
+def _by_partition(text: str, read: Callable[[int], Position]) -> dict[NamedPartition, Position]:
+    found: dict[NamedPartition, Position] = {}
+    for hub, partitions in _json_object(text).items():
+        if not isinstance(partitions, dict):
+            raise BadPosition('it must look like {"HUB": {"0": 23, "1": -2}}')
+        for partition, number in partitions.items():
+            if isinstance(number, bool) or not isinstance(number, int) or number < _KAFKA_EARLIEST:
+                raise BadPosition(f"partition {partition!r:.40} has {number!r:.80}; it must be a whole number")
+            found[NamedPartition(_partition_id(partition), hub.lower())] = read(number)
     return found
 
 
-def _partition_of(key: str, hub: str) -> str:
-    if key.startswith("{"):
-        fields = _json_object(key)
-        named = fields.get("ehName", hub)
-        if not isinstance(named, str) or named.lower() != hub.lower():
-            raise BadPosition(f"ehName is {named!r:.80}; the hub that is read is {hub!r}")
-        key = str(fields.get("partitionId"))
-    if not key.isascii() or not key.isdigit():
-        raise BadPosition(f"a partition is named {key!r:.80}; it must be a number such as 0")
-    return str(int(key))
+def _named_partition(key: str) -> NamedPartition:
+    if not key.startswith("{"):
+        return NamedPartition(_partition_id(key))
+    fields = _json_object(key)
+    named = fields.get("ehName")
+    if named is not None and not isinstance(named, str):
+        raise BadPosition(f"ehName is {named!r:.80}; it must be the name of a hub")
+    return NamedPartition(_partition_id(str(fields.get("partitionId"))), None if named is None else named.lower())
+
+
+def _partition_id(text: str) -> str:
+    if not text.isascii() or not text.isdigit():
+        raise BadPosition(f"a partition is named {text!r:.80}; it must be a number such as 0")
+    return str(int(text))
 
 
 def _from_fields(fields: Mapping[str, object]) -> Position:

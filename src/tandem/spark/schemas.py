@@ -19,6 +19,7 @@ from pyspark.sql.types import (
 __all__ = [
     "CAPTURED",
     "EVENTS",
+    "EVENTS_OF_HUBS",
     "EVENTS_TO_SEND",
     "FORWARDED",
     "MESSAGES",
@@ -53,6 +54,9 @@ EVENTS: Final = _columns(
     ("properties", _TEXTS),
     ("systemProperties", _TEXTS),
 )
+
+# The same of several hubs.
+EVENTS_OF_HUBS: Final = _columns(*((one.name, one.dataType) for one in EVENTS), ("hub", StringType()))
 
 # Events that were captured: the same, and the folders that they lie in.
 CAPTURED: Final = _columns(

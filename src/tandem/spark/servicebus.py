@@ -27,12 +27,13 @@ from pyspark.sql.types import StructType
 from tandem.client import BrokeredMessage, MessagingFactory, blocking
 from tandem.spark.amqp_transport import patient_settings
 from tandem.spark.browsing import SealedRange, browse, seal, split
-from tandem.spark.columns import rows_of
+from tandem.spark.columns import check_projection, rows_of
 from tandem.spark.connection import CONNECTION_OPTIONS, given_connection_string, parse
 from tandem.spark.given_options import GivenOptions, Option, OptionError
 from tandem.spark.messages import message_of, messages_batch
 from tandem.spark.options import DEFAULT_OPERATION_TIMEOUT_S
-from tandem.spark.schemas import MESSAGES, MESSAGES_TO_SEND, arrow_schema
+from tandem.spark.refused_stream import RefusedStreamReader
+from tandem.spark.schemas import MESSAGES, MESSAGES_TO_SEND
 from tandem.spark.writers import BatchWriter, Sent, StreamWriter
 
 __all__ = ["KNOWN_OPTIONS", "ServiceBusDataSource", "ServiceBusOptions"]
@@ -100,9 +101,11 @@ class ServiceBusDataSource(DataSource):
         return _QueueReader(ServiceBusOptions.parse(dict(self.options)), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's own name
-        raise OptionError(
-            "servicebus: a queue cannot be read as a stream, since messages would be lost or come twice; read it in "
-            "batches and purge it afterwards, or let it be forwarded to an event hub"
+        return RefusedStreamReader(
+            OptionError(
+                "servicebus: a queue cannot be read as a stream, since messages would be lost or come twice; read it "
+                "in batches and purge it afterwards, or forward it to an event hub and read that"
+            )
         )
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -125,10 +128,7 @@ class _QueueReader(DataSourceReader):
     """What is in a queue when the query is planned."""
 
     def __init__(self, options: ServiceBusOptions, schema: StructType) -> None:
-        names = {column.name: column.dataType for column in MESSAGES}
-        for column in schema:
-            if names.get(column.name) != column.dataType:
-                raise OptionError(f"servicebus: the schema has {column.simpleString()}; there are {', '.join(names)}")
+        check_projection(FORMAT, schema, MESSAGES)
         self._options = options
         self._schema = schema
 
@@ -148,12 +148,11 @@ class _QueueReader(DataSourceReader):
         if not isinstance(partition, _SealedPartition):
             # Where there is nothing to read, Spark makes a task of its own, and gives it nothing.
             return
-        schema = arrow_schema(self._schema)
         factory = self._options.factory()
         try:
             pages = browse(factory.create_message_receiver(self._options.entity), partition.wanted)
             while (page := blocking.run(_next(pages))) is not None:
-                yield messages_batch(page, self._options.entity, schema)
+                yield messages_batch(page, self._options.entity, self._schema)
         finally:
             blocking.run(factory.close())
 

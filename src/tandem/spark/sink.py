@@ -20,6 +20,7 @@ from tandem.spark.columns import rows_of
 from tandem.spark.given_options import OptionError
 from tandem.spark.options import FORMAT, EventHubsOptions
 from tandem.spark.schemas import EVENTS_TO_SEND
+from tandem.spark.typed_properties import values_of
 from tandem.spark.writers import Sent
 
 __all__ = ["HubTarget"]
@@ -66,7 +67,7 @@ async def _send_rows(producer: EventHubProducer, rows: Iterator[dict[str, Any]])
                     "chooses the partition by itself: leave one of them null"
                 )
             partition_id = await producer.partition_of(key)
-        event = EventData(row["body"], properties=row.get("properties") or {}, partition_key=key)
+        event = EventData(row["body"], properties=values_of(row.get("properties")), partition_key=key)
         by_partition.setdefault(partition_id, []).append(event)
     sending = asyncio.Semaphore(_SENDS_AT_ONCE)
 

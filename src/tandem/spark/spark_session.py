@@ -6,8 +6,11 @@ same program runs on a cluster.
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -117,9 +120,14 @@ def _register_formats(spark: SparkSession) -> None:
 
 def _choose_home(master: str) -> None:
     """What is read by the launcher of Spark, once. The executors of a cluster have homes of their own."""
-    if "SPARK_HOME" in os.environ or master.startswith("local-cluster"):
+    if "SPARK_HOME" in os.environ:
         return
-    home = light_home(Path(pyspark.__file__).parent, cache_folder("spark", os.environ))
+    cache = cache_folder("spark", os.environ)
+    if master.startswith("local-cluster"):
+        # Its workers keep what they are sent in the home of Spark, whatever one sets: not among installed packages.
+        cache = Path(tempfile.mkdtemp(prefix="tandem-spark-"))
+        atexit.register(shutil.rmtree, cache, ignore_errors=True)
+    home = light_home(Path(pyspark.__file__).parent, cache)
     if home is not None:
         os.environ["SPARK_HOME"] = str(home)
 

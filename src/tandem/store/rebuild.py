@@ -301,7 +301,10 @@ class Rebuild:
         rows: list[Row] = []
         for (stream, key), row in known.items():
             _, count, _ = active.pop((stream, key), ("", 0, 0))
-            if count or row[4] is not None:
+            if cast("int", stream) // STREAMS_PER_QUEUE not in self._names:
+                # The description of its entity is lost, and no message says that there was one.
+                self._add(self._session_unit(stream, row[1]), "the description of its entity is lost", "its state")
+            elif count or row[4] is not None:
                 rows.append((stream, row[1], count, *row[3:]))
         rows += [
             (stream, session_id, count, first, None, None, None)

@@ -224,12 +224,20 @@ class MemoryLog:
             for batch in batches_of(found, partition_id, self._limits):
                 yield batch.serialize().to_pybytes()
 
+        def heads(first: int, end: int) -> Iterator[bytes]:
+            from tandem.store.log.segments.event_batches import head_batches_of
+
+            found = (events_within(record, first, end) for record in records)
+            for batch in head_batches_of(found, self._limits):
+                yield batch.serialize().to_pybytes()
+
         return RangeSnapshot(
             first,
             min(to, partition.next_sequence_number),
             partition.begin_sequence_number,
             partition.next_sequence_number,
             messages,
+            heads,
             records.clear,
             [],
         )

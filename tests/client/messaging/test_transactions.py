@@ -121,6 +121,30 @@ async def test_a_program_that_uses_transactions_receives_from_as_many_entities_a
     assert bodies == [b"first", b"second"]
 
 
+@pytest.mark.parametrize("is_committed", [True, False])
+async def test_a_transaction_may_span_entities(
+    broker: Broker, factory: MessagingFactory, queue: str, is_committed: bool
+) -> None:
+    other = f"{queue}-other"
+    broker.create_queue(other)
+    clients = [factory.create_queue_client(name) for name in (queue, other)]
+    await clients[0].send(BrokeredMessage("question"))
+    question = await clients[0].receive(PATIENCE_S)
+    assert question is not None
+
+    async def work() -> None:
+        async with factory.transaction() as transaction:
+            await question.complete(transaction=transaction)
+            await clients[1].send(BrokeredMessage("answer"), transaction=transaction)
+            if not is_committed:
+                raise Changed
+
+    with contextlib.nullcontext() if is_committed else pytest.raises(Changed):
+        await work()
+    counts = [broker.queue(name)["active_message_count"] for name in (queue, other)]
+    assert counts == ([0, 1] if is_committed else [1, 0])
+
+
 async def test_a_transaction_is_lost_with_its_connection(broker: Broker, proxy: Proxy, queue: str) -> None:
     async def work(factory: MessagingFactory) -> None:
         client = factory.create_queue_client(queue)

@@ -43,9 +43,12 @@ def integers(kind: str, bits: int) -> st.SearchStrategy[Value]:
 
 FRACTIONS: Final = st.from_regex(r"(\.[0-9]{1,7})?", fullmatch=True)
 MOMENTS: Final = st.tuples(
-    st.datetimes().map(lambda moment: moment.isoformat(timespec="seconds")),
+    # Not of the first and the last year: a zone could move it beyond what a dateTime can say.
+    st.datetimes()
+    .filter(lambda moment: 1 < moment.year < 9_999)
+    .map(lambda moment: moment.isoformat(timespec="seconds")),
     FRACTIONS,
-    st.sampled_from(["", "Z"]),
+    st.sampled_from(["", "Z", "+02:00", "-11:30"]),
 ).map(lambda parts: ("dateTime", "".join(parts)))
 DURATIONS: Final = st.from_regex(
     r"-?P([0-9]{1,5}D)?T[0-9]{1,2}H([0-9]{1,2}M)?([0-9]{1,2}(\.[0-9]{1,7})?S)?", fullmatch=True
@@ -56,9 +59,13 @@ VALUES: Final[st.SearchStrategy[Value]] = st.one_of(
     integers("long", 64),
     integers("short", 16),
     integers("byte", 8),
+    st.integers(0, (1 << 64) - 1).map(lambda number: ("unsignedLong", str(number))),
+    st.sampled_from([("int", text) for text in ("+5", " 7 ", "007")]),
     st.sampled_from([("boolean", text) for text in ("true", "false", "1", "0")]),
     st.floats(allow_nan=False, allow_infinity=False).map(lambda number: ("double", repr(number))),
     st.sampled_from([("double", text) for text in ("3", "3.0", "2.50", "1E5", "INF", "-INF")]),
+    st.sampled_from([("float", text) for text in ("1.5", "-.5", "1e-3")]),
+    TEXTS.map(lambda text: ("anyURI", text)),
     MOMENTS,
     DURATIONS.map(lambda text: ("duration", text)),
 )
@@ -149,7 +156,9 @@ def test_an_sql_rule_comes_out_as_it_went_in(expression: str, given: dict[str, V
 @mission("M8")
 @given(
     st.dictionaries(
-        st.sampled_from(["CorrelationId", "MessageId", "To", "ReplyTo", "Label", "SessionId", "ContentType"]),
+        st.sampled_from(
+            ["CorrelationId", "MessageId", "To", "ReplyTo", "Label", "SessionId", "ReplyToSessionId", "ContentType"]
+        ),
         TEXTS.filter(bool),
         min_size=1,
     ),

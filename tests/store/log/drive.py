@@ -125,11 +125,13 @@ def numbers(events: list[Event]) -> list[int]:
     return [event.sequence_number for event in events]
 
 
-def streamed(log: Log, partition_id: int, from_: int, to: int, max_events: int | None = None) -> Any:
+def streamed(
+    log: Log, partition_id: int, from_: int, to: int, max_events: int | None = None, *, is_of_heads: bool = False
+) -> Any:
     """The table that a snapshot streams."""
     snapshot = log.snapshot(HUB, partition_id, from_, to)
     try:
-        return pa.ipc.open_stream(b"".join(snapshot.stream(max_events))).read_all()
+        return pa.ipc.open_stream(b"".join(snapshot.stream(max_events, is_of_heads=is_of_heads))).read_all()
     finally:
         snapshot.close()
 

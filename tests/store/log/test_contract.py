@@ -323,6 +323,9 @@ def test_a_snapshot_streams_exactly_the_range(log: Log, writer: Writer, is_seale
         assert table["sequenceNumber"].to_pylist() == expected
         assert table["offset"].to_pylist() == [str(number) for number in expected]
         assert table["body"].to_pylist() == [body(number) for number in expected]
+        heads = streamed(log, 0, from_, to, is_of_heads=True)
+        assert heads["sequenceNumber"].to_pylist() == expected
+        assert None not in heads["head"].to_pylist()
     assert streamed(log, 0, 10, 90, max_events=25)["sequenceNumber"].to_pylist() == list(range(10, 35))
     metadata = streamed(log, 0, 10, 90).schema.metadata
     assert (metadata[b"beginSequenceNumber"], metadata[b"nextSequenceNumber"]) == (b"0", b"100")

@@ -108,6 +108,10 @@ def test_a_bulk_read_serves_a_batch_whose_amqp_part_is_damaged(home: Home) -> No
     path.write_bytes(b"")
     assert numbers(read_all(home.log)) == list(range(40, 100))
     assert streamed(home.log, 0, 0, 100).num_rows == 100
+    # The heads are in that part: those that are gone are null.
+    heads = streamed(home.log, 0, 0, 100, is_of_heads=True)
+    assert heads["sequenceNumber"].to_pylist() == list(range(100))
+    assert [number for number, head in enumerate(heads["head"].to_pylist()) if head is None] == list(range(40))
 
 
 @mission("M10")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -11,13 +10,11 @@ import typer
 
 from tandem.cli.shared.broker import management
 from tandem.cli.shared.failure import CommandFailed
-from tandem.cli.shared.options import AsJson, Connection
+from tandem.cli.shared.options import AsJson, Connection, read_file
 from tandem.cli.shared.output import neutral, print_json, print_table
 from tandem.limits import MAX_IMPORT_BYTES
 
 __all__ = ["export_entities", "import_entities"]
-
-_STANDARD_INPUT: Final = "-"
 
 # In the order in which a sentence has them, with what they mean there.
 _OUTCOMES: Final = {
@@ -101,16 +98,7 @@ def import_entities(
 
 
 def _read(file: str) -> dict[str, Any]:
-    try:
-        if file == _STANDARD_INPUT:
-            content = sys.stdin.buffer.read(MAX_IMPORT_BYTES + 1)
-        else:
-            with Path(file).open("rb") as opened:
-                content = opened.read(MAX_IMPORT_BYTES + 1)
-    except OSError as error:
-        raise CommandFailed(f"{file} cannot be read: {error.strerror or error}") from error
-    if len(content) > MAX_IMPORT_BYTES:
-        raise CommandFailed(f"{file} has more than {MAX_IMPORT_BYTES:,} bytes")
+    content = read_file(file, file, MAX_IMPORT_BYTES)
     try:
         document = json.loads(content)
     except (ValueError, RecursionError) as error:

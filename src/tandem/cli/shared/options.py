@@ -21,6 +21,7 @@ __all__ = [
     "MessageProperties",
     "TopicName",
     "read_body",
+    "read_file",
 ]
 
 
@@ -63,14 +64,19 @@ def read_body(text: str | None, file: str | None, noun: str) -> bytes:
     if text is not None:
         return os.fsencode(text)
     assert file is not None
-    if file == _STANDARD_INPUT:
-        content = sys.stdin.buffer.read(MAX_MESSAGE_SIZE_BYTES + 1)
-    else:
-        try:
+    return read_file(file, f"--file {file}", MAX_MESSAGE_SIZE_BYTES)
+
+
+def read_file(file: str, title: str, max_bytes: int) -> bytes:
+    """Read a file, or the standard input if it is `-`. An error calls it by the title."""
+    try:
+        if file == _STANDARD_INPUT:
+            content = sys.stdin.buffer.read(max_bytes + 1)
+        else:
             with Path(file).open("rb") as opened:
-                content = opened.read(MAX_MESSAGE_SIZE_BYTES + 1)
-        except OSError as error:
-            raise CommandFailed(f"--file {file} cannot be read: {error.strerror or error}") from error
-    if len(content) > MAX_MESSAGE_SIZE_BYTES:
-        raise CommandFailed(f"--file {file} has more than {MAX_MESSAGE_SIZE_BYTES:,} bytes")
+                content = opened.read(max_bytes + 1)
+    except OSError as error:
+        raise CommandFailed(f"{title} cannot be read: {error.strerror or error}") from error
+    if len(content) > max_bytes:
+        raise CommandFailed(f"{title} has more than {max_bytes:,} bytes")
     return content

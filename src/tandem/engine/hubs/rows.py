@@ -19,7 +19,11 @@ from tandem.amqp.types import Array, Decimal32, Decimal64, Decimal128, Described
 from tandem.engine.hubs.event import Event
 from tandem.errors import DecodeError, TandemError
 
-__all__ = ["Pairs", "Rows", "json_text"]
+__all__ = ["Pairs", "Rows", "head_properties", "json_text"]
+
+# How a data section begins, up to the length of its content, in one byte or in four: what a head ends with.
+_SHORT_DATA: Final = b"\x00\x53\x75\xa0"
+_LONG_DATA: Final = b"\x00\x53\x75\xb0"
 
 _NO_PROPERTIES: Final = Properties()
 
@@ -157,6 +161,25 @@ class Rows:
             if name not in names:
                 names.add(name)
                 self.system_properties.add(name, value)
+
+
+def head_properties(head: bytes) -> dict[str, object]:
+    """The application properties of an event, by what is in the column of heads."""
+    without_body = head
+    if head[-5:-1] == _SHORT_DATA:
+        without_body = head[:-5]
+    elif head[-8:-4] == _LONG_DATA:
+        without_body = head[:-8]
+    for message in (without_body, head):
+        if not message:
+            continue
+        try:
+            return Message(message).application_properties or {}
+        except DecodeError:
+            # A head that is the whole message may end with anything.
+            continue
+    # What cannot be read is delivered over AMQP as it came, and is no property here.
+    return {}
 
 
 def _only_data(bare: bytes) -> int:

@@ -51,6 +51,7 @@ _DEFAULT_SHOWN_EVENTS: Final = 50
 _MAX_NUMBER: Final = (1 << 63) - 1
 _Number = Annotated[int, Meta(ge=0, le=_MAX_NUMBER)]
 _Format = Literal["arrow", "json"]
+_Columns = Literal["table", "head"]
 
 
 class _Range(NamedTuple):
@@ -102,6 +103,12 @@ class HubEventHandlers:
                     "max", _Number, f"How many at most; as JSON at most {MAX_SHOWN_EVENTS:,}, and 50 if left out."
                 ),
                 Parameter("format", _Format, "`arrow` if left out."),
+                Parameter(
+                    "columns",
+                    _Columns,
+                    "As Arrow: `table`, if left out, is what readers see; `head` is `sequenceNumber` and the sections "
+                    "of the message before its body, as they were sent.",
+                ),
                 Parameter("incarnation", str, "Refuse to read if the hub was made anew since this was learnt."),
             ),
             tag="hubs",
@@ -139,7 +146,8 @@ class HubEventHandlers:
         if snapshot.missing:
             headers["Tandem-Missing-Events"] = ",".join([f"{first}-{end - 1}" for first, end in snapshot.missing])
         response = web.StreamResponse(headers=headers)
-        chunks = snapshot.stream(wanted.end - wanted.first)
+        is_of_heads = query_choice(request, "columns", get_args(_Columns), "table") == "head"
+        chunks = snapshot.stream(wanted.end - wanted.first, is_of_heads=is_of_heads)
         # The first one before the answer begins: an error is still an answer then.
         chunk = await self._next(chunks)
         await response.prepare(request)

@@ -418,6 +418,7 @@ class EventLog:
             partition.begin_sequence_number,
             partition.next_sequence_number,
             stored.messages,
+            stored.heads,
             lambda: self._pins.give_back(pinned),
             missing,
         )

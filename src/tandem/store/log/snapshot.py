@@ -24,7 +24,7 @@ from tandem.store.log.segments.segment import Segment, Verified
 
 __all__ = ["Messages", "RangeSnapshot", "StoredRange", "events_within"]
 
-# The record batches of the public columns from one number on, up to another, as messages of Arrow.
+# Record batches from one number on, up to another, as messages of Arrow: of the public columns, or of heads.
 Messages = Callable[[int, int], Iterator[bytes]]
 
 
@@ -38,6 +38,7 @@ class RangeSnapshot:
         begin_sequence_number: int,
         next_sequence_number: int,
         messages: Messages,
+        heads: Messages,
         release: Callable[[], None],
         missing: list[tuple[int, int]],
     ) -> None:
@@ -48,11 +49,12 @@ class RangeSnapshot:
         # Ranges within the snapshot of which there are no events any more.
         self.missing = missing
         self._messages = messages
+        self._heads = heads
         self._release: Callable[[], None] | None = release
 
-    def stream(self, max_events: int | None = None) -> Iterator[bytes]:
+    def stream(self, max_events: int | None = None, *, is_of_heads: bool = False) -> Iterator[bytes]:
         """Schema, record batches and end, a few megabytes at a time. In any thread, once."""
-        from tandem.event_columns import PUBLIC_SCHEMA
+        from tandem.event_columns import HEAD_SCHEMA, PUBLIC_SCHEMA
         from tandem.store.log.segments.event_batches import END_OF_STREAM, with_metadata
 
         first, end = self.first_sequence_number, self.end_sequence_number
@@ -64,9 +66,10 @@ class RangeSnapshot:
             "firstSequenceNumber": first,
             "endSequenceNumber": end,
         }
-        yield with_metadata(PUBLIC_SCHEMA, metadata).serialize().to_pybytes()
+        schema = HEAD_SCHEMA if is_of_heads else PUBLIC_SCHEMA
+        yield with_metadata(schema, metadata).serialize().to_pybytes()
         if first < end:
-            yield from self._messages(first, end)
+            yield from (self._heads if is_of_heads else self._messages)(first, end)
         yield END_OF_STREAM
 
     def close(self) -> None:
@@ -120,6 +123,26 @@ class StoredRange:
                 yield from self._converted(self._young_events(source.records, first, end))
             else:
                 yield from self._sealed(source.segment, first, end)
+
+    def heads(self, first: int, end: int) -> Iterator[bytes]:
+        """What typed readers need besides. An event that cannot be read has no head, which is no reason to fail."""
+        from tandem.event_columns import head_batch
+        from tandem.store.log.segments.event_batches import head_batches_of
+        from tandem.store.log.segments.open_segment import OpenSegment
+
+        for source in self._sources:
+            if source.first_sequence_number >= end:
+                return
+            if source.segment is None:
+                for batch in head_batches_of(self._young_events(source.records, first, end), self._limits):
+                    yield batch.serialize().to_pybytes()
+                continue
+            try:
+                opened = OpenSegment(source.segment, self._folder, self._damages, self._verified)
+            except EventsDamaged:
+                continue
+            for start, heads in opened.heads(first, end):
+                yield head_batch(start, heads).serialize().to_pybytes()
 
     # --- segments -------------------------------------------------------------------------------------------
 

@@ -20,12 +20,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tandem.amqp.batch import make_batch
+from tandem.amqp.encode import encode
 from tandem.amqp.message import BodyKind, Message, Properties, encode_message
 from tandem.amqp.sections import DELIVERY_ANNOTATIONS
 from tandem.amqp.types import Array, Char, Decimal32, Decimal64, Decimal128, Described, Float, Symbol, Timestamp
 from tandem.engine.hubs.event import EVENT_ANNOTATIONS, Event
 from tandem.engine.hubs.record import EventRecord
-from tandem.event_columns import PUBLIC_SCHEMA
+from tandem.engine.hubs.rows import head_properties
+from tandem.event_columns import HEAD, HEAD_SCHEMA, PUBLIC_SCHEMA
 from tandem.store.log.check import check_log
 from tandem.store.log.event_log import EventLog
 from tandem.store.log.files import DiskFiles
@@ -62,9 +64,9 @@ def log_with(records: list[EventRecord], is_sealed: bool) -> Iterator[tuple[Even
         log.close()
 
 
-def table_of(log: EventLog) -> Any:
+def table_of(log: EventLog, *, is_of_heads: bool = False) -> Any:
     snapshot = log.snapshot(HUB, 0, 0, 1 << 62)
-    table = pa.ipc.open_stream(b"".join(snapshot.stream())).read_all()
+    table = pa.ipc.open_stream(b"".join(snapshot.stream(is_of_heads=is_of_heads))).read_all()
     snapshot.close()
     return table
 
@@ -159,6 +161,15 @@ def test_the_columns_say_what_the_messages_say(
             assert (row["partition"], row["offset"], row["sequenceNumber"]) == ("0", str(number), number)
             assert row["enqueuedTime"] == datetime.datetime.fromtimestamp(1_700_000_000.123, datetime.UTC)
             assert (row["partitionKey"], row["publisher"]) == (key, publisher)
+        heads = table_of(log, is_of_heads=True)
+        assert heads.schema.equals(HEAD_SCHEMA)
+        assert heads["sequenceNumber"].to_pylist() == list(range(len(payloads)))
+        # In the heads, properties are as they were sent: compared by their bytes, since 1 and True are equal.
+        for payload, head in zip(payloads, heads[HEAD].to_pylist(), strict=True):
+            expected = Message(payload).application_properties or {}
+            assert [(key, encode(value)) for key, value in head_properties(head).items()] == [
+                (key, encode(value)) for key, value in expected.items()
+            ]
         assert [event.encoded() for event in read_all(log)] == [
             event.encoded() for event in record_of(payloads, key, publisher).events()
         ]

@@ -11,10 +11,10 @@ from typing import Any, Final
 from tandem.arrow import load_arrow
 from tandem.engine.hubs.event import Event
 from tandem.engine.hubs.rows import Rows
-from tandem.event_columns import binaries, integers, nullable_binaries, public_batch
+from tandem.event_columns import binaries, head_batch, heads_of, integers, nullable_binaries, public_batch
 from tandem.store.log.log_limits import LogLimits
 
-__all__ = ["AMQP_SCHEMA", "END_OF_STREAM", "amqp_batch", "batches_of", "rows_of", "with_metadata"]
+__all__ = ["AMQP_SCHEMA", "END_OF_STREAM", "amqp_batch", "batches_of", "head_batches_of", "rows_of", "with_metadata"]
 
 pa: Final = load_arrow()
 
@@ -58,6 +58,12 @@ def batches_of(records: Iterable[list[Event]], partition_id: int, limits: LogLim
     """Events as batches of the public columns."""
     for rows in rows_of(records, limits):
         yield public_batch(rows, partition_id)
+
+
+def head_batches_of(records: Iterable[list[Event]], limits: LogLimits) -> Iterator[Any]:
+    """The heads of events as batches."""
+    for rows in rows_of(records, limits):
+        yield head_batch(rows.first_sequence_number, heads_of(rows))
 
 
 def amqp_batch(rows: Rows) -> Any:

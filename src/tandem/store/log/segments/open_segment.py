@@ -12,9 +12,10 @@ from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from tandem.engine.hubs.event import Event
+from tandem.engine.hubs.rows import Rows
 from tandem.store.log.damage_log import DamageLog, EventsDamaged
 from tandem.store.log.partitions.number_ranges import NumberRanges
 from tandem.store.log.segments.checksums import BatchIndex, Piece, SegmentIndex, decode_sums, event_checksum
@@ -216,6 +217,32 @@ class OpenSegment:
                 return None
             verified[at] = stamp
         return found
+
+    def heads(self, first: int, end: int) -> Iterator[tuple[int, Any]]:
+        """The heads of a range, as arrays and the number of their first event. Those that are damaged are null."""
+        from tandem.store.log.segments.survey import heads_in
+
+        for at, batch in enumerate(self.index.batches):
+            start = self._starts[at]
+            low, high = max(0, first - start), min(batch.row_count, end - start)
+            if low >= high:
+                continue
+            piece = self._piece(self._amqp_path, batch.amqp)
+            if piece is not None:
+                yield start + low, heads_in(piece, batch.buffers).slice(low, high - low)
+                continue
+            self._tell(at, "has a wrong checksum")
+            yield start + low, self._single_heads(at, low, high)
+
+    def _single_heads(self, at: int, low: int, high: int) -> Any:
+        from tandem.event_columns import nullable_binaries, pa
+
+        found: list[bytes | None] = [None] * (high - low)
+        for event in self._read(at, low, high, _NO_LIMIT).events:
+            rows = Rows(event.sequence_number)
+            rows.add(event)
+            found[event.sequence_number - self._starts[at] - low] = rows.heads[0]
+        return nullable_binaries(pa.binary(), found)
 
     # --- everything -----------------------------------------------------------------------------------------
 

@@ -6,16 +6,16 @@ It loads pyarrow, and is imported where it is needed and not before.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final
 
 from tandem.arrow import load_arrow
-from tandem.event_columns import PUBLIC_SCHEMA
+from tandem.event_columns import HEAD, PUBLIC_SCHEMA
 from tandem.store.log.damage_log import EventsDamaged
 from tandem.store.log.segments.checksums import BatchIndex, Piece, SegmentIndex
 from tandem.store.log.segments.event_batches import AMQP_SCHEMA
 
-__all__ = ["ARROW_CRC_KEY", "SUMS_KEY", "batch_of", "surveyed", "surveyed_unsummed"]
+__all__ = ["ARROW_CRC_KEY", "SUMS_KEY", "batch_of", "heads_in", "surveyed", "surveyed_unsummed"]
 
 pa: Final = load_arrow()
 
@@ -83,6 +83,12 @@ def _buffers(content: Any, column: Any) -> list[tuple[int, int]]:
 def batch_of(piece: bytes) -> Any:
     """The record batch of public columns that these bytes are."""
     return pa.ipc.read_record_batch(pa.py_buffer(piece), PUBLIC_SCHEMA)
+
+
+def heads_in(piece: bytes, names: Collection[str]) -> Any:
+    """The heads in the record batch of columns for AMQP that these bytes are. Older segments have fewer columns."""
+    schema = pa.schema([field for field in AMQP_SCHEMA if field.name in names])
+    return pa.ipc.read_record_batch(pa.py_buffer(piece), schema).column(HEAD)
 
 
 def surveyed_unsummed(arrow: bytes, amqp: bytes) -> tuple[SegmentIndex, bool]:
