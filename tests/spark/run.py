@@ -1,6 +1,6 @@
 """`python -m tests.spark.run --rounds 20 [--only driver,executor,broker,jobs]`: kill, go on, compare.
 
-    driver      killed between the commit of a batch and Spark's note of it, of Delta and of Avro captures in turn
+    driver      killed in the commit of a batch, at each point of it in turn, of captures in each format
     executor    killed in the middle of a task, on a standalone master with two workers
     broker      killed while it is read
     jobs        once: the jobs on that cluster and on this machine alone, which have to find the same
@@ -25,10 +25,12 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from tandem.spark.jobs.capture import CaptureFormat
+from tandem.lake.place import Place
+from tandem.spark.jobs.capture import CaptureFormat, CaptureOutput
 from tandem.spark.report.results import read_results
 from tandem.testing import Broker
 from tests.spark.deaths import EVENTS, broker_dies, driver_dies, executors_die, gone_on
+from tests.spark.doomed_capture import Point
 from tests.spark.filling import fill
 from tests.spark.scripted import do_workload, tell_outage
 from tests.spark.small_spark import SETTINGS, run_program
@@ -74,15 +76,20 @@ class Programme:
         return broker
 
     def _driver(self, folder: Path) -> None:
-        formats: tuple[CaptureFormat, ...] = ("delta", "avro")
+        formats: tuple[CaptureFormat, ...] = ("parquet", "delta", "avro")
+        points: tuple[Point, ...] = ("written", "counted", "renamed")
         with ExitStack() as stack:
             broker = self._filled(stack, folder)
             spark = stack.enter_context(_session(folder))
             for number in range(self._rounds):
                 started_s = time.monotonic()
-                out, file_format, batch = folder / str(number), formats[number % 2], self._chance.randrange(3)
-                driver_dies(broker, HUB, out, file_format, batch)
-                found = gone_on(spark, broker, HUB, out, file_format, batch)
+                file_format, point = formats[number % 3], points[number // 3 % 3]
+                if file_format == "delta" and point == "renamed":
+                    point = "counted"
+                output = CaptureOutput(Place.parse(folder / str(number)), file_format)
+                batch = self._chance.randrange(3)
+                driver_dies(broker, HUB, output, batch, point)
+                found = gone_on(spark, broker, HUB, output, batch, point)
                 self._note("driver", found == Counter(range(EVENTS)), started_s)
 
     def _executor(self, folder: Path) -> None:

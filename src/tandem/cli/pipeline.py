@@ -17,7 +17,9 @@ from tandem.cli.options import AsJson, Connection
 from tandem.cli.output import print_json, print_table
 from tandem.cli.pair import PrimaryNamespace
 from tandem.cli.spark_session import open_spark
+from tandem.cli.storage import Checkpoint, Storage, place_of
 from tandem.durations import parse_duration_ms
+from tandem.lake.place import Place
 
 __all__ = ["app", "show_results"]
 
@@ -34,6 +36,13 @@ class FileFormat(enum.Enum):
     PARQUET = "parquet"
     DELTA = "delta"
     AVRO = "avro"
+
+
+class FileLayout(enum.Enum):
+    """Where the files of a capture lie."""
+
+    HIVE = "hive"
+    CAPTURE = "capture"
 
 
 Out = Annotated[
@@ -65,10 +74,20 @@ _SHORT_WINDOW: Final = "5 seconds"
 @app.command("capture")
 def capture_events(
     hub: Annotated[str, typer.Argument(metavar="HUB", help="The event hub.")],
-    out: Out = _DEFAULT_OUT / "capture",
+    out: Annotated[
+        str, typer.Option("--out", metavar="URI", help="A folder, s3://bucket/prefix, or what else Spark can write to.")
+    ] = str(_DEFAULT_OUT / "capture"),
     file_format: Annotated[
         FileFormat, typer.Option("--format", help="delta: a table; avro: files as Event Hubs Capture writes them.")
     ] = FileFormat.PARQUET,
+    layout: Annotated[
+        FileLayout | None,
+        typer.Option(
+            help="Folders by hub, date and hour, or as Event Hubs Capture has them.", show_default="by format"
+        ),
+    ] = None,
+    checkpoint: Checkpoint = None,
+    storage: Storage = None,
     master: Master = None,
     follow: Follow = None,
     connection_string: Connection = None,
@@ -77,22 +96,31 @@ def capture_events(
     """Write the events of a hub to files, exactly once.
 
     The first run begins with the oldest event that is kept; each further one goes on where the last one ended. Files
-    lie in folders by hub, partition, date and hour; those of --format avro as the service's own capture has them.
+    lie in folders by hub, date and hour, those of --format avro as the service's own capture has them. A file holds at
+    most 300 MB of events.
 
     \b
     Examples:
       tandem pipeline capture telemetry --out capture
       tandem pipeline capture telemetry --format delta --follow 1m
+      tandem pipeline capture telemetry --out s3://lake/events --checkpoint checkpoints --storage endpoint=http://minio:9000
     """
     source = str(broker_of(connection_string))
+    place = place_of(out, storage).child(hub)
     with open_spark("capture", master) as spark:
-        from tandem.spark.jobs.capture import capture
+        from tandem.spark.jobs.capture import CaptureOutput, capture
 
+        output = CaptureOutput(
+            place,
+            file_format.value,
+            None if checkpoint is None else Place.parse(checkpoint).child(hub),
+            {} if layout is None else {"layout": layout.value},
+        )
         for _ in _rounds(follow):
-            query = capture(spark, {"connectionString": source}, hub, out / hub, file_format=file_format.value)
+            query = capture(spark, {"connectionString": source}, hub, output)
             query.awaitTermination()
             count = sum(progress.numInputRows for progress in query.recentProgress)
-            _say(f"captured {count:,} events of {hub} to {out / hub}", {"hub": hub, "events": count}, as_json)
+            _say(f"captured {count:,} events of {hub} to {place}", {"hub": hub, "events": count}, as_json)
 
 
 @app.command("metering")

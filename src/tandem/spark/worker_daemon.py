@@ -14,7 +14,7 @@ import pyarrow  # noqa: F401
 import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
-import tandem.spark.capture_files
+import tandem.spark.capture_source
 import tandem.spark.servicebus
 import tandem.spark.source  # noqa: F401
 
