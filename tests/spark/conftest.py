@@ -13,11 +13,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tandem.testing import Broker
+from tests.lake.s3_server import make_bucket, s3_server
 from tests.spark.filling import fill
 from tests.spark.small_spark import ROOT, SETTINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["MakeHub", "broker", "commands_share", "make_bucket", "make_hub", "make_queue", "s3_server", "spark"]
 
 MakeHub = Callable[..., str]
 

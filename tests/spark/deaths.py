@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
 import threading
 import time
@@ -42,7 +43,9 @@ def driver_dies(broker: Broker, hub: str, output: CaptureOutput, batch: int, poi
     checkpoint = _checkpoint(output)
     doom(checkpoint, batch, point, kills_java=True)
     program = ("tests.spark.doomed_driver", broker.connection_string, hub, str(output.place), checkpoint)
-    killed = run_program(*program, output.file_format, timeout_s=PROGRAM_LIMIT_S)
+    # The options of the store are not on the command line: they hold a key.
+    environment = {**os.environ, **(output.place.delta_options() or {})}
+    killed = run_program(*program, output.file_format, timeout_s=PROGRAM_LIMIT_S, environment=environment)
     assert has_died(checkpoint), killed.stderr[-4_000:]
 
 
