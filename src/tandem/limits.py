@@ -441,3 +441,12 @@ MAX_CORRELATION_PROPERTIES: Final = 64
 
 # Bytes. What an action may add to the properties of a message. Service: 65,536 for the whole header.
 MAX_HEADER_BYTES: Final = 65_536
+
+# --- Captures -----------------------------------------------------------------------------------------------------
+
+# Columns, those inside objects counted. What payloads may make of a table that they are parsed into: objects with
+# numbers or names as keys would make a column of each. Service: not published.
+MAX_PAYLOAD_COLUMNS: Final = 1_000
+
+# Levels. Objects and lists within each other in a parsed payload. Service: not published.
+MAX_PAYLOAD_DEPTH: Final = 16

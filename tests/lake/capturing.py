@@ -9,10 +9,11 @@ from typing import Any, Final
 import pyarrow as pa
 
 from tandem.lake import delta_table, manifests
+from tandem.lake.capture_log import CaptureLog
 from tandem.lake.capture_writer import HOUR_S, CaptureWriter, StagedFile
-from tandem.lake.layout import HIVE_COLUMNS, Layout, LayoutName
+from tandem.lake.layout import Layout, LayoutName
 from tandem.lake.place import Place
-from tandem.lake.reading import TableFile, captured_schema, read_file
+from tandem.lake.reading import TableFile, read_file
 
 __all__ = ["QUERY", "Capture"]
 
@@ -42,16 +43,7 @@ class Capture:
         return self.writer.write(batches)
 
     def commit(self, batch: int, *tasks: list[StagedFile]) -> None:
-        files = [one for task in tasks for one in task]
-        if self.format != "delta":
-            manifests.ManifestLog(self.place, QUERY).commit(batch, files)
-            return
-        table = delta_table.open_table(self.place)
-        if delta_table.is_committed(table, QUERY, batch):
-            manifests.discard(self.place, files)
-            return
-        actions = [delta_table.add_captured(one.file, HIVE_COLUMNS) for one in files]
-        delta_table.commit(self.place, table, actions, captured_schema(), HIVE_COLUMNS, (QUERY, batch))
+        CaptureLog(self.writer, self.format == "delta", QUERY).commit(batch, [one for task in tasks for one in task])
 
     def listed(self) -> list[str]:
         """What somebody finds who lists the folder."""

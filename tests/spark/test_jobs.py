@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tandem.client import BrokeredMessage as AsyncMessage
-from tandem.client.sync import MessagingFactory
+from tandem.client.sync import EventData, EventHubClient, MessagingFactory
 from tandem.cost.tariff import DEFAULT_TARIFF
 from tandem.errors import ConfigurationError
 from tandem.lake.place import Place
@@ -68,6 +68,24 @@ def test_a_capture_with_another_checkpoint_is_refused_before_it_writes_everythin
     other = CaptureOutput(Place.parse(tmp_path / "out"), checkpoint=Place.parse(tmp_path / "other"))
     with pytest.raises(ConfigurationError, match="would be written again"):
         capture(spark, source, hub, other)
+
+
+@mission("M31")
+@pytest.mark.parametrize("file_format", ["parquet", "delta"])
+def test_payloads_of_a_capture_are_columns_in_spark(
+    spark: SparkSession, broker: Broker, make_hub: MakeHub, tmp_path: Path, file_format: CaptureFormat
+) -> None:
+    hub = make_hub(0, 2)
+    source = {"connectionString": broker.connection_string}
+    output = CaptureOutput(Place.parse(tmp_path), file_format, options={"payload": "json"})
+    for payloads in ([{"id": 1}], [{"id": 2, "shop": {"city": "Köln"}}, {"id": "three"}]):
+        with EventHubClient.from_connection_string(broker.connection_string, hub) as client:
+            client.create_producer().send_batch([EventData(json.dumps(one)) for one in payloads], partition_id="0")
+        capture(spark, source, hub, output).awaitTermination()
+    rows = read_captured(spark, tmp_path).orderBy("id").selectExpr("id", "shop.city").collect()
+    assert [tuple(row) for row in rows] == [(1, None), (2, "Köln")]
+    [aside] = read_captured(spark, tmp_path / "_quarantine").collect()
+    assert (aside.sequenceNumber, aside.reason) == (2, "id is string, and its column is long")
 
 
 @mission("M31")

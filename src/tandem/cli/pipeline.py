@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import json
 import time
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
@@ -43,6 +44,13 @@ class FileLayout(enum.Enum):
 
     HIVE = "hive"
     CAPTURE = "capture"
+
+
+class Payload(enum.Enum):
+    """What the bodies of events are."""
+
+    JSON = "json"
+    AVRO = "avro"
 
 
 Out = Annotated[
@@ -86,6 +94,16 @@ def capture_events(
             help="Folders by hub, date and hour, or as Event Hubs Capture has them.", show_default="by format"
         ),
     ] = None,
+    payload: Annotated[
+        Payload | None, typer.Option(help="Parse bodies into columns.", show_default="bodies stay as they are")
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(metavar="COLUMNS", help="Types that are not inferred: 'price double, at timestamp'.")
+    ] = None,
+    payload_schema: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="With --payload avro: a schema, the newest first; many times if need be."),
+    ] = None,
     checkpoint: Checkpoint = None,
     storage: Storage = None,
     master: Master = None,
@@ -99,10 +117,13 @@ def capture_events(
     lie in folders by hub, date and hour, those of --format avro as the service's own capture has them. A file holds at
     most 300 MB of events.
 
+    With --payload, fields of bodies become columns. A new field adds a column; an event with a value that does not fit
+    its column goes to _quarantine, with the reason.
+
     \b
     Examples:
       tandem pipeline capture telemetry --out capture
-      tandem pipeline capture telemetry --format delta --follow 1m
+      tandem pipeline capture telemetry --format delta --payload json --follow 1m
       tandem pipeline capture telemetry --out s3://lake/events --checkpoint checkpoints --storage endpoint=http://minio:9000
     """
     source = str(broker_of(connection_string))
@@ -114,7 +135,7 @@ def capture_events(
             place,
             file_format.value,
             None if checkpoint is None else Place.parse(checkpoint).child(hub),
-            {} if layout is None else {"layout": layout.value},
+            _capture_options(layout, payload, columns, payload_schema),
         )
         for _ in _rounds(follow):
             query = capture(spark, {"connectionString": source}, hub, output)
@@ -306,6 +327,16 @@ def report(
 
 
 # --- steps ----------------------------------------------------------------------------------------------------------
+
+
+def _capture_options(
+    layout: FileLayout | None, payload: Payload | None, columns: str | None, schemas: list[Path] | None
+) -> dict[str, str]:
+    """Return the options of the format `capture` that were given."""
+    options = {"layout": layout and layout.value, "payload": payload and payload.value, "payloadColumns": columns}
+    if schemas:
+        options["payloadSchemas"] = json.dumps([path.read_text(encoding="utf-8") for path in schemas])
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _run_everything(source: Path, out: Path, tariff: Path | None, master: str | None) -> None:

@@ -9,23 +9,21 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tandem.errors import ConfigurationError
+from tandem.lake.capture_names import QUARANTINE, STAGING
 from tandem.lake.captured_file import CapturedFile
 from tandem.lake.file_writers import EXTENSIONS, FileFormat, FileWriter, open_writer
 from tandem.lake.layout import Layout, moment_of, with_suffix
+from tandem.lake.parsing import Columns, Parsing, PayloadParser, known_columns
 from tandem.lake.place import Place
 
-__all__ = ["DEFAULT_INTERVAL_S", "DEFAULT_MAX_FILE_BYTES", "HOUR_S", "OWN_FOLDER", "CaptureWriter", "StagedFile"]
-
-# What is not data: names with an underscore are passed over by readers of tables.
-OWN_FOLDER: Final = "_tandem"
-_STAGING: Final = f"{OWN_FOLDER}/staging"
+__all__ = ["DEFAULT_INTERVAL_S", "DEFAULT_MAX_FILE_BYTES", "HOUR_S", "CaptureWriter", "StagedFile", "Writing"]
 
 # The defaults of Event Hubs Capture: 300 MB or 300 s.
 DEFAULT_MAX_FILE_BYTES: Final = 314_572_800
@@ -43,6 +41,9 @@ class StagedFile:
 
     file: CapturedFile
     staged: str | None = None
+    # What it has of payloads, and whether it is for the quarantine, in whose place it lies then.
+    columns: Columns = field(default_factory=dict)
+    is_quarantined: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,9 @@ class CaptureWriter:
     max_file_bytes: int = DEFAULT_MAX_FILE_BYTES
     # Seconds of enqueued time that a file covers; it divides an hour.
     interval_s: int = DEFAULT_INTERVAL_S
+    # None if payloads stay as they are.
+    parsing: Parsing | None = None
+    is_quarantine: bool = False
 
     def __post_init__(self) -> None:
         if self.max_file_bytes < 1:
@@ -66,15 +70,33 @@ class CaptureWriter:
 
     def write(self, batches: Iterable[Any]) -> list[StagedFile]:
         """Write all rows, and return the files, none of which counts yet."""
-        writing = _Writing(self)
+        good, aside = Writing(self), Writing(self.quarantine())
+        parser = None if self.parsing is None else PayloadParser(self.parsing, known_columns(self.place))
         try:
             for batch in batches:
-                for partition, interval, rows in _runs(batch, self.interval_s * 1_000_000):
-                    writing.write(partition, interval, rows)
-            return writing.finish()
+                if parser is None:
+                    good.write_all(batch, {})
+                else:
+                    parsed = parser.parse(batch)
+                    good.write_all(parsed.rows, dict(parser.columns))
+                    aside.write_all(parsed.quarantined, {})
+            return [*good.finish(), *aside.finish()]
         except BaseException:
-            writing.give_up()
+            good.give_up()
+            aside.give_up()
             raise
+
+    def quarantine(self) -> CaptureWriter:
+        """Return the writer of events whose payloads did not fit: beside the others, in a place of their own."""
+        return replace(self, place=self.place.child(QUARANTINE), parsing=None, is_quarantine=True)
+
+    def place_of(self, file: StagedFile) -> Place:
+        return self.place.child(QUARANTINE) if file.is_quarantined else self.place
+
+    def discard(self, files: Iterable[StagedFile]) -> None:
+        """Delete files that are not to count."""
+        for one in files:
+            self.place_of(one).delete(one.staged or one.file.path)
 
 
 def _runs(batch: Any, interval_us: int) -> Iterator[tuple[str, int, Any]]:
@@ -98,7 +120,7 @@ def _lengths(column: Any) -> Iterator[tuple[Any, int]]:
         end = next_end
 
 
-class _Writing:
+class Writing:
     """The files of one task."""
 
     def __init__(self, settings: CaptureWriter) -> None:
@@ -107,13 +129,20 @@ class _Writing:
         self._open: dict[tuple[str, int], _OpenFile] = {}
         self._done: list[StagedFile] = []
 
-    def write(self, partition: str, interval: int, rows: Any) -> None:
+    def write_all(self, batch: Any, columns: Columns) -> None:
+        for partition, interval, rows in _runs(batch, self._settings.interval_s * 1_000_000):
+            self._write(partition, interval, rows, columns)
+
+    def _write(self, partition: str, interval: int, rows: Any, columns: Columns) -> None:
         key = (partition, interval)
+        if key in self._open and self._open[key].columns != columns:
+            # A file has the columns that it began with.
+            self._close(key)
         while rows.num_rows:
             file = self._open.pop(key, None)
             if file is None:
                 self._close_down_to(_MAX_OPEN_FILES - 1)
-                file = _OpenFile(self._settings, partition, rows)
+                file = _OpenFile(self._settings, partition, rows, columns)
             self._open[key] = file
             count = file.room_for(rows)
             file.write(rows.slice(0, count))
@@ -144,15 +173,16 @@ class _Writing:
 class _OpenFile:
     """A file under way, from its first row on."""
 
-    def __init__(self, settings: CaptureWriter, partition: str, rows: Any) -> None:
+    def __init__(self, settings: CaptureWriter, partition: str, rows: Any, columns: Columns) -> None:
         self._settings = settings
+        self.columns = columns
         self._partition = partition
         extension = EXTENSIONS[settings.file_format]
         first_us, number = _times_us(rows)[0].as_py(), rows.column("sequenceNumber")[0].as_py()
         self._path = settings.layout.path(partition, first_us, number, extension)
         self._staged: str | None = None
         if settings.is_staged:
-            self._staged = f"{_STAGING}/{uuid.uuid4().hex}{extension}"
+            self._staged = f"{STAGING}/{uuid.uuid4().hex}{extension}"
         elif not settings.place.is_local and settings.layout.name == "capture":
             # Nobody renames it: a task that is tried again must not write over the first one's file.
             self._path = with_suffix(self._path)
@@ -199,7 +229,7 @@ class _OpenFile:
             firstEnqueueTime=first.isoformat(),
             lastEnqueueTime=last.isoformat(),
         )
-        return StagedFile(file, self._staged)
+        return StagedFile(file, self._staged, self.columns, settings.is_quarantine)
 
     def discard(self) -> None:
         """End the file as a complete one, since a store may show it from then on, and delete it."""

@@ -72,9 +72,20 @@ def commit(
             f"{place} is a table partitioned by {', '.join(table.metadata().partition_columns) or 'nothing'}, not by "
             f"{', '.join(partition_by)}: an earlier release made it, or another program. Give another place"
         )
+    _add_columns(table, schema)
     table.create_write_transaction(
         list(actions), "append", columns, partition_by=list(partition_by), commit_properties=properties
     )
+
+
+def _add_columns(table: DeltaTable, schema: Any) -> None:
+    """Add the columns, and the fields of structs, that the table does not have yet."""
+    from deltalake import Schema
+
+    known = {one.name: one.type for one in table.schema().fields}
+    new = [one for one in Schema.from_arrow(schema).fields if known.get(one.name) != one.type]
+    if new:
+        table.alter.add_columns(new)
 
 
 def add_captured(file: CapturedFile, partition_by: Sequence[str]) -> AddAction:

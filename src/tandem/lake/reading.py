@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -38,10 +38,10 @@ class TableFile:
     constants: Mapping[str, Any]
 
 
-def captured_schema() -> Any:
-    """Return the columns of captured events: those of a hub, and those of the folders."""
+def captured_schema(more: Iterable[Any] = ()) -> Any:
+    """Return the columns of captured events: those of a hub, those of the folders, and more that payloads have."""
     folders = [pa.field(name, pa.string()) for name in HIVE_COLUMNS]
-    return pa.schema([*PUBLIC_SCHEMA, *folders])
+    return pa.schema([*PUBLIC_SCHEMA, *folders, *more])
 
 
 def file_of(captured: CapturedFile) -> TableFile:
@@ -87,9 +87,25 @@ def _conformed(batch: Any, constants: Mapping[str, Any], schema: Any) -> Any:
         elif field.name not in stored:
             columns.append(pa.nulls(batch.num_rows, field.type))
         else:
-            column = batch.column(field.name)
-            columns.append(column if column.type == field.type else column.cast(field.type))
+            columns.append(_as_type(batch.column(field.name), field.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _as_type(column: Any, kind: Any) -> Any:
+    """Return a column with the type that it has now: an object may have got fields since the file was written."""
+    if column.type == kind:
+        return column
+    if pa.types.is_struct(kind):
+        stored = {column.type.field(at).name: at for at in range(column.type.num_fields)}
+        parts = column.flatten()
+        children = [
+            _as_type(parts[stored[one.name]], one.type) if one.name in stored else pa.nulls(len(column), one.type)
+            for one in kind
+        ]
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=column.is_null())
+    if pa.types.is_list(kind) and pa.types.is_list(column.type) and not column.null_count:
+        return pa.ListArray.from_arrays(column.offsets, _as_type(column.values, kind.value_type), type=kind)
+    return column.cast(kind)
 
 
 # --- Avro -----------------------------------------------------------------------------------------------------------

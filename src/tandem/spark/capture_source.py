@@ -23,7 +23,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from tandem.lake import delta_table, manifests
+from tandem.lake import manifests
+from tandem.lake.capture_log import CaptureLog
 from tandem.lake.capture_writer import (
     DEFAULT_INTERVAL_S,
     DEFAULT_MAX_FILE_BYTES,
@@ -31,9 +32,12 @@ from tandem.lake.capture_writer import (
     CaptureWriter,
     StagedFile,
 )
-from tandem.lake.layout import CAPTURE_PATTERN, HIVE_COLUMNS, LAYOUTS, Layout, LayoutName
+from tandem.lake.column_types import declared_columns
+from tandem.lake.layout import CAPTURE_PATTERN, LAYOUTS, Layout, LayoutName
+from tandem.lake.parsing import Parsing, column_schema, known_columns
+from tandem.lake.payloads import PAYLOADS, AvroDecoder, JsonDecoder, avro_schemas
 from tandem.lake.place import Place
-from tandem.lake.reading import captured_schema, file_of, grouped
+from tandem.lake.reading import file_of, grouped
 from tandem.spark.file_reading import FilesPartition, read_partition
 from tandem.spark.given_options import GivenOptions, Option, OptionError
 from tandem.spark.schemas import CAPTURED, EVENTS
@@ -59,6 +63,9 @@ KNOWN_OPTIONS: Final = (
         f"Of writing: enqueued time that a file covers, which divides an hour; {DEFAULT_INTERVAL_S} in the layout "
         f"`capture`, else {HOUR_S:,}.",
     ),
+    Option("payload", "Of writing Parquet or Delta: `json` or `avro` to parse bodies into columns."),
+    Option("payloadColumns", "Of writing: columns whose types are not inferred, as `price double, at timestamp`."),
+    Option("payloadSchemas", "Of writing, with `avro`: a JSON list of schemas as texts, the newest first."),
     Option("query", "Of writing: the id of the query; that of the checkpoint if left out."),
     *STORAGE_OPTIONS,
 )
@@ -72,7 +79,11 @@ class CaptureDataSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        return CAPTURED
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        place = place_of(FORMAT, self._given())
+        more = column_schema(known_columns(place))
+        return StructType([*CAPTURED, *from_arrow_schema(more)])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return _CaptureReader(place_of(FORMAT, self._given()), schema)
@@ -82,7 +93,7 @@ class CaptureDataSource(DataSource):
         _check_events(schema)
         writer, file_format = _capture_writer(given)
         query = _Query(given.text("query"), str(self.options.get("checkpointLocation", "")))
-        return _DeltaSink(writer, query) if file_format == "delta" else _ManifestSink(writer, query)
+        return _CaptureSink(writer, file_format == "delta", query)
 
     def _given(self) -> GivenOptions:
         # Spark passes the name of the query on among the options.
@@ -109,8 +120,24 @@ def _capture_writer(given: GivenOptions) -> tuple[CaptureWriter, CaptureFormat]:
         is_staged=place.is_local and file_format != "delta",
         max_file_bytes=given.number("sizeLimitInBytes", 1) or DEFAULT_MAX_FILE_BYTES,
         interval_s=given.number("intervalInSeconds", 1) or (DEFAULT_INTERVAL_S if name == "capture" else HOUR_S),
+        parsing=_parsing(given, file_format),
     )
     return writer, file_format
+
+
+def _parsing(given: GivenOptions, file_format: CaptureFormat) -> Parsing | None:
+    """Return how payloads are parsed; None if they stay as they are."""
+    if given.text("payload") is None:
+        given.refuse(("payloadColumns", "payloadSchemas"), "it is for payload")
+        return None
+    if file_format == "avro":
+        raise given.wrong("payload", "Avro files have the columns of Event Hubs Capture; use parquet or delta")
+    declared = declared_columns(given.text("payloadColumns") or "") if given.text("payloadColumns") else {}
+    if given.choice("payload", PAYLOADS, "json") == "json":
+        given.refuse(("payloadSchemas",), "it is for Avro")
+        return Parsing(JsonDecoder(), declared)
+    schemas = avro_schemas(json.loads(given.text("payloadSchemas") or "[]"))
+    return Parsing(AvroDecoder(schemas), declared)
 
 
 def _check_events(schema: StructType) -> None:
@@ -158,35 +185,19 @@ class _Query:
 
 
 class _CaptureSink(DataSourceStreamArrowWriter):
-    def __init__(self, writer: CaptureWriter, query: _Query) -> None:
+    def __init__(self, writer: CaptureWriter, is_delta: bool, query: _Query) -> None:
         self._writer = writer
+        self._is_delta = is_delta
         self._query = query
 
     def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
         return _Files(self._writer.write(iterator))
 
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's own name
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's own name
+        CaptureLog(self._writer, self._is_delta, self._query.id()).commit(batchId, _files_of(messages))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - as above
         """Leave the files to vacuum: a commit whose process was killed may have made them count."""
-
-
-class _ManifestSink(_CaptureSink):
-    """Parquet and Avro: a manifest for each batch."""
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - as above
-        manifests.ManifestLog(self._writer.place, self._query.id()).commit(batchId, _files_of(messages))
-
-
-class _DeltaSink(_CaptureSink):
-    """A Delta table: a transaction for each batch."""
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - as above
-        place, files, query = self._writer.place, _files_of(messages), self._query.id()
-        table = delta_table.open_table(place)
-        if delta_table.is_committed(table, query, batchId):
-            manifests.discard(place, files)
-        elif files:
-            actions = [delta_table.add_captured(one.file, HIVE_COLUMNS) for one in files]
-            delta_table.commit(place, table, actions, captured_schema(), HIVE_COLUMNS, (query, batchId))
 
 
 # --- reading --------------------------------------------------------------------------------------------------------

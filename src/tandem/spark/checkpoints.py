@@ -14,7 +14,7 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 
 from tandem.errors import ConfigurationError
-from tandem.lake.capture_writer import OWN_FOLDER
+from tandem.lake.capture_names import OWN_FOLDER
 from tandem.lake.layout import file_name
 from tandem.lake.place import Place
 
