@@ -301,7 +301,7 @@ OPEN_WEBSOCKET = (
 
 
 async def test_a_message_of_a_websocket_is_kept_from_a_stranger_only_up_to_a_size(tmp_path: Path) -> None:
-    async with serving(tmp_path) as broker:
+    async with serving(tmp_path, authentication_timeout_s=3_600) as broker:
         reader, writer = await say(broker.http_port, OPEN_WEBSOCKET)
         await reader.readuntil(b"\r\n\r\n")
         # A message of 2,000,000 bytes, of which the end does not come.

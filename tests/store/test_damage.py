@@ -132,6 +132,27 @@ def test_a_page_that_was_cut_in_the_middle_is_noticed(sweep: Sweep, name: str, p
     assert outcome.verdict.startswith("reported")
 
 
+@mission("M3", "M38")
+def test_a_database_that_is_missing_costs_no_session_whose_state_is_in_the_log(sweep: Sweep) -> None:
+    """The description of its queue may be lost with the database: there is a queue for it all the same."""
+    (killed,) = [one for one in sweep.variants if one.name == "killed"]
+    size_bytes = (killed.directory / DATABASE_NAME).stat().st_size
+    outcome = sweep.try_fault(killed, Fault(DATABASE_NAME, "missing", 0, size_bytes))
+    assert outcome.broken == []
+
+
+@mission("M3", "M38")
+def test_tandem_check_names_the_message_that_goes_on_in_a_page_of_zeros(sweep: Sweep) -> None:
+    """A page of overflow may be zeros, and its checksum is right then: it is found by what it holds."""
+    (stopped,) = [one for one in sweep.variants if one.name == "stopped"]
+    copies = stopped.layout.copies
+    large = [copies[unit][0] for unit in copies if unit[0] == "message" and len(copies[unit][0]) > 3]
+    for places in large[:5]:
+        _, start, end = places[1]
+        outcome = sweep.try_fault(stopped, Fault(DATABASE_NAME, "zero-8192", start, end))
+        assert outcome.broken == []
+
+
 def place_of_message(directory: Path, choose: Callable[[list[int]], int]) -> tuple[str, int, int]:
     """The page in which the first or the last message is."""
     copies = find_layout(directory).copies

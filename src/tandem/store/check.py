@@ -136,7 +136,9 @@ def check(directory: Path, progress: Progress | None = None) -> Report:
             # The database is missing.
             report.add(str(error))
             return report
-        if why is None:
+        if why is not None:
+            report.add(f"{why}: the next start of the broker salvages what is intact")
+        else:
             why = _check_content(directory, record, report, progress or _no_progress)
         if why is not None:
             _assess(path, record, why, report)
@@ -190,12 +192,16 @@ def _check_content(directory: Path, record: CommitRecord | None, report: Report,
                 commits: int = connection.execute("SELECT commits FROM commit_count").get
         _check_record(record, commits, report)
         _check_events(directory, check, report, progress)
+        if check.is_damaged:
+            return "the broker salvages what is intact as soon as it reads what is not"
     except apsw.ReadOnlyError:
         raise StoreError(f"{path} was left in the middle of being made: start the broker once") from None
     except apsw.Error as error:
         if not is_damage(error) or (record is None and isinstance(error, apsw.NotADBError)):
             raise StoreError(f"{path} cannot be read: {error}") from error
-        return f"the database is damaged: {error}"
+        why = f"the database is damaged: {error}"
+        report.add(f"{why}: the next start of the broker salvages what is intact")
+        return why
     return None
 
 
@@ -208,7 +214,6 @@ def _check_record(record: CommitRecord | None, commits: int, report: Report) -> 
 
 def _assess(path: Path, record: CommitRecord | None, why: str, report: Report) -> None:
     """Name what is damaged and what is lost, as the broker will at its next start. Nothing of the store is changed."""
-    report.add(f"{why}: the next start of the broker salvages what is intact")
     if record is None and page_bytes_of(path) != (PAGE_BYTES, PAGE_CHECKSUM_BYTES):
         # An older format.
         return
@@ -262,6 +267,8 @@ class _Check:
         self._garbage: set[int] = set()
         self._streams: dict[int, StreamRecord] = {}
         self._tallies: dict[int, _Tally] = {}
+        # Something cannot be read as it was written: the salvage knows what that costs.
+        self.is_damaged = False
         # Event hubs: how many partitions each has.
         self.hubs: dict[int, int] = {}
         self.hub_names: dict[int, str] = {}
@@ -303,8 +310,9 @@ class _Check:
         self._progress("database", 0, 0)
         for (finding,) in self._rows(f"PRAGMA integrity_check({MAX_FINDINGS})"):
             if finding != "ok":
+                self.is_damaged = True
                 self._report.add(f"the database is damaged: {finding}")
-        return self._report.is_sound
+        return not self.is_damaged
 
     def _check_queues(self) -> None:
         names: Counter[str] = Counter()
@@ -411,6 +419,8 @@ class _Check:
                 stored_of(tuple(columns))
                 locate(bare)
             except (DecodeError, StoreDamaged) as error:
+                # Which messages share it, the salvage knows.
+                self.is_damaged = self.is_damaged or isinstance(error, StoreDamaged)
                 self._report.add(f"the shared body {number} cannot be read: {error}")
             if not 0 <= front_bytes <= len(bare) or copies < 1:
                 self._report.add(f"the shared body {number} has {copies} copies and {front_bytes} bytes before it")

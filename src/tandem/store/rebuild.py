@@ -231,16 +231,18 @@ class Rebuild:
         self._execute("DELETE FROM body WHERE number NOT IN (SELECT body_number FROM message WHERE body_number > 0)")
 
     def _name_recovered(self, garbage: set[int]) -> None:
-        """Give messages whose entity has no description a queue from which they can be received."""
+        """Give messages and sessions whose entity has no description a queue from which they can be received."""
         self._drop_subscriptions_without_topic()
-        streams = {stream for (stream,) in self._execute("SELECT DISTINCT row >> 44 FROM message")} - garbage
-        for number in sorted({stream // STREAMS_PER_QUEUE for stream in streams} - self._names.keys()):
-            has_sessions: int = self._execute(
-                "SELECT count(*) FROM message WHERE row >> 44 = ? AND session_id IS NOT NULL",
-                (number * STREAMS_PER_QUEUE,),
+        sessions = {cast("int", found.columns[0]) for found in self._source.tree("session", is_table=True).rows()}
+        streams = {stream for (stream,) in self._execute("SELECT DISTINCT row >> 44 FROM message")} | sessions
+        for number in sorted({stream // STREAMS_PER_QUEUE for stream in streams - garbage} - self._names.keys()):
+            stream = number * STREAMS_PER_QUEUE
+            counted: int = self._execute(
+                "SELECT count(*) FROM message WHERE row >> 44 = ? AND session_id IS NOT NULL", (stream,)
             ).get
+            has_sessions = bool(counted) or stream in sessions
             name = f"recovered-{number}"
-            fields = QueueDescription.from_fields({"name": name, "requires_session": bool(has_sessions)}).to_fields()
+            fields = QueueDescription.from_fields({"name": name, "requires_session": has_sessions}).to_fields()
             self._execute(
                 "INSERT INTO queue(number, kind, fields, created_at_ms, updated_at_ms) VALUES (?, 'queue', ?, 0, 0)",
                 (number, msgspec.json.encode(fields).decode()),
@@ -301,10 +303,7 @@ class Rebuild:
         rows: list[Row] = []
         for (stream, key), row in known.items():
             _, count, _ = active.pop((stream, key), ("", 0, 0))
-            if cast("int", stream) // STREAMS_PER_QUEUE not in self._names:
-                # The description of its entity is lost, and no message says that there was one.
-                self._add(self._session_unit(stream, row[1]), "the description of its entity is lost", "its state")
-            elif count or row[4] is not None:
+            if count or row[4] is not None:
                 rows.append((stream, row[1], count, *row[3:]))
         rows += [
             (stream, session_id, count, first, None, None, None)

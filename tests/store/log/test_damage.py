@@ -178,6 +178,20 @@ def test_a_segment_of_an_older_version_has_no_checksums_and_is_counted(home: Hom
     assert "hub 'orders' partition 0, events 0 to 39" in units(log)
 
 
+@pytest.mark.parametrize("suffix", [".amqp", ".arrow"])
+def test_no_damage_to_a_segment_of_an_older_version_ends_the_process(home: Home, suffix: str) -> None:
+    """Its layout has to be taken from pyarrow, which raises SystemError for some bytes, and others for more."""
+    for path in folder(home).glob("*.sums"):
+        path.unlink()
+    for path in folder(home).glob("*.amqp"):
+        path.write_bytes(path.read_bytes().replace(b"sums", b"none"))
+    path = segment(home, suffix)
+    whole = path.read_bytes()
+    for position in range(0, len(whole) - 4, max(1, len(whole) // 60)):
+        path.write_bytes(whole[:position] + b"\xff\xff\xff\x7f" + whole[position + 4 :])
+        assert set(range(40, 100)) <= set(numbers(read_all(started(home))))
+
+
 @mission("M10")
 def test_a_segment_that_is_missing_in_the_middle_is_skipped_and_reported(home: Home) -> None:
     shutil.copytree(folder(home), home.directory / "kept")
