@@ -170,6 +170,9 @@ class _Finder:
             layout.messages_of_page[number] |= _messages_of(database[(number - 1) * PAGE_BYTES : number * PAGE_BYTES])
         log = self._log.read_bytes() if self._log.exists() else b""
         for at in range(LOG_HEADER_BYTES, len(log) - FRAME_BYTES + 1, FRAME_BYTES):
+            if log[at + 8 : at + 16] != log[16:24]:
+                # By its salts, this is what an earlier generation of the log has left.
+                break
             number, commit_pages = struct.unpack_from(">2I", log, at)
             layout.frames.append((at, number))
             layout.messages_of_page[number] |= _messages_of(log[at + FRAME_HEAD_BYTES : at + FRAME_BYTES])
