@@ -27,7 +27,7 @@ COMPILE_LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --ge
 CHECKED := $(foreach path,src tests bench tools examples,\
 	$(if $(shell find $(path) -name '*.py' -print -quit 2>/dev/null),$(path))) hatch_build.py
 
-.PHONY: help setup spark check test test-quick test-compat test-sdks demo pictures bench fuzz crash drill spark-crash overload simulate schemathesis coverage coverage-of-mission docs lock peers clean
+.PHONY: help setup spark check test test-quick test-compat test-sdks demo pictures bench fuzz crash drill spark-crash overload attack attack-memory checksum-cost simulate schemathesis coverage coverage-of-mission docs lock peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  \1\t/' | expand -t 24
@@ -117,6 +117,18 @@ spark-crash: setup $(VENV)/.stamp-spark ## kill driver, executors and broker N t
 # Not in `make test`: how fast a machine fills its memory, its disk and its event loop decides how long each takes.
 overload: setup ## put real load on a broker past each of its limits, and see the official SDK wait and recover
 	$(PY) -m pytest -q tests/server/health/overload.py
+
+# The figures depend on the machine: run these where nothing else runs. BEFORE is a checkout of an earlier commit, made
+# ready with `make setup`, whose broker is measured in turn with this one.
+attack: setup ## how long neighbours of each kind of attacker wait, as tables: make attack BEFORE=../before
+	$(PY) -m tests.load.starvation $(if $(BEFORE),--before $(BEFORE))
+
+attack-memory: setup ## what one hostile connection, and 1,000 strangers, make the broker hold
+	$(PY) -m tests.load.memory
+	$(PY) -m tests.load.stranger_memory
+
+checksum-cost: setup ## rates of a queue with and without checksums, in turn: make checksum-cost BEFORE=../before
+	$(PY) -m tests.load.checksum_cost $(if $(BEFORE),--before $(BEFORE))
 
 simulate: setup ## run the engine on a simulated clock, disk and network, from N seeds, then hunt every mutant: make simulate N=2000
 	$(PY) -m tests.sim.run --jobs 2 --steps 10000 --seeds $(if $(filter command% environment%,$(origin N)),$(N),200)

@@ -25,7 +25,12 @@ from tandem.amqp.connection import EMPTY_FRAME
 from tandem.amqp.hot_paths import frame
 from tandem.amqp.performatives import Attach, Begin, Transfer
 from tandem.bench.measuring.machine import allow_open_files, resident_bytes
-from tandem.limits import MAX_BYTES_OF_1000_STRANGERS, MAX_STRANGER_FRAME_BYTES, MAX_STRANGER_PERFORMATIVE_BYTES
+from tandem.limits import (
+    MAX_BYTES_OF_1000_STRANGERS,
+    MAX_STRANGER_FRAME_BYTES,
+    MAX_STRANGER_MESSAGE_BYTES,
+    MAX_STRANGER_PERFORMATIVE_BYTES,
+)
 from tandem.testing import Broker
 from tests.load.attackers import HOST, Stream
 
@@ -92,6 +97,20 @@ def half_body(port: int) -> socket.socket:
     return connection
 
 
+def half_message(port: int) -> socket.socket:
+    """A WebSocket, and as much of a message as is kept of it."""
+    connection = silent(port)
+    connection.sendall(
+        b"GET /$servicebus/websocket HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+        b"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+        b"Sec-WebSocket-Protocol: AMQPWSB10\r\n\r\n"
+    )
+    connection.recv(4_096)
+    head = b"\x02\xff" + (2_000_000).to_bytes(8, "big") + bytes(4)
+    connection.sendall(head + bytes(MAX_STRANGER_MESSAGE_BYTES - 20_000))
+    return connection
+
+
 def in_tls(port: int) -> socket.socket:
     context = ssl.create_default_context()
     context.check_hostname = False
@@ -107,6 +126,7 @@ KINDS: Final[dict[str, Callable[[int], socket.socket]]] = {
     "more frames than are handled": unread,
     "half the head of a request": half_request,
     "half the body of a request": half_body,
+    "half a message of a WebSocket": half_message,
 }
 
 
