@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from azure.eventhub import EventData as SdkEvent
+from azure.eventhub import EventHubProducerClient
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
@@ -174,6 +176,14 @@ def test_rows_with_keys_arrive_in_their_order_within_each_partition(
     rows.write.format("eventhubs").options(**options).mode("append").save()
     found = batch(spark, broker, hub).orderBy("partition", "sequenceNumber").collect()
     assert len(found) == 2_000
+    # The official SDK sends a key to the hub, which chooses the partition: the same that Spark has chosen.
+    places = {row.partitionKey: row.partition for row in found if row.partitionKey is not None}
+    assert len(places) == 50
+    with EventHubProducerClient.from_connection_string(broker.connection_string, eventhub_name=hub) as producer:
+        for key in places:
+            producer.send_event(SdkEvent("by the SDK"), partition_key=key)
+    sent = batch(spark, broker, hub).where("body = cast('by the SDK' as binary)").collect()
+    assert {row.partitionKey: row.partition for row in sent} == places
     by_partition: dict[str, list[int]] = {}
     for row in found:
         number = int(row.body)

@@ -4,10 +4,11 @@
     spark = session("orders")
     spark.read.format("eventhubs").option("eventHub", "orders").load().show()
 
-given_options options positions connection    what a user says
-offsets places                                which events that means
+given_options options hub_choice positions connection    what a user says
+offsets places read_hubs pushdown             which events that means
 transport bulk amqp_transport reaching        how they are read
-source sink servicebus messages               what Spark sees: the formats `eventhubs` and `servicebus`
+source sink servicebus messages typed_properties refused_stream    what Spark sees: `eventhubs` and `servicebus`
+lag causes                                    what Spark says: its progress and its errors
 java spark_session                            a ready SparkSession, also on a machine without Java
 transforms jobs report                        what is made of the records
 """
