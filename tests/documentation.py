@@ -18,7 +18,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -38,25 +38,28 @@ def follow(
     replacements: Mapping[str, str],
     environment: Mapping[str, str] | None = None,
     *,
+    names: Mapping[str, object] | None = None,
+    skipped: Collection[str] = (),
     shows_everything: bool = True,
 ) -> int:
     """Run every block of a page, and compare what it prints. Return how many blocks were run.
 
-    Without `shows_everything`, blocks whose output the page does not show may print what they like.
+    The Python of the page finds `names`. Blocks of the languages in `skipped` are only read by people. Without
+    `shows_everything`, blocks whose output the page does not show may print what they like.
     """
     page = Page.parse(path.read_text(encoding="utf-8"))
-    names: dict[str, object] = {}
+    own_names = dict(names or {})
     count = 0
     with contextlib.ExitStack() as stack:
         shell: _Shell | None = None
         for block in page.blocks:
-            if block.language == "text":
+            if block.language == "text" or block.language in skipped:
                 continue
             source = _replaced(block.text, replacements)
             if block.language == "toml":
                 printed = _save(source, folder, f"{path.name}, line {block.line}")
             elif block.language == "python":
-                printed = _run_python(source, names, folder, f"{path.name}, line {block.line}")
+                printed = _run_python(source, own_names, folder, f"{path.name}, line {block.line}")
             else:
                 assert block.language == "sh", f"{path.name}, line {block.line}: nothing runs {block.language!r}"
                 shell = shell or stack.enter_context(_Shell(folder, environment or {}))

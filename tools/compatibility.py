@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import Any, Final
 
 from tools.sdk_features import ADMINISTRATION, COMPAT, EVENT_HUBS, FEATURES, NOT_IN_SDK, SERVICE_BUS, TRANSPORTS
+
+ROOT: Final = Path(__file__).resolve().parent.parent
 
 LANGUAGES: Final = {"python": "Python", "javascript": "JavaScript", "java": "Java", "go": "Go"}
 _HEADINGS: Final = {SERVICE_BUS: "Service Bus", EVENT_HUBS: "Event Hubs", ADMINISTRATION: "Administration"}
@@ -37,6 +41,7 @@ def page() -> str:
     parts = [_INTRODUCTION, "## Versions\n\n", _versions(results["versions"])]
     for group, heading in _HEADINGS.items():
         parts.append(f"\n## {heading}\n\n{_features(group, results['outcomes'])}")
+    parts.append("\n## Frameworks\n\n" + _frameworks())
     parts.append("\n## Features that an SDK does not have\n\n" + _missing())
     parts.append("\n## Known deviations from the service\n\n" + _deviations())
     return "".join(parts)
@@ -70,6 +75,25 @@ def _cell(outcomes: dict[str, Any], language: str, group: str, feature: str) -> 
     if fails:
         texts.append(f"fails over {', '.join(fails)}")
     return "; ".join(texts) or "not tested"
+
+
+def _frameworks() -> str:
+    frameworks = json.loads((COMPAT / "frameworks.json").read_text(encoding="utf-8"))
+    locked = {name: locked_version(name) for name in ("celery", "kombu")}
+    versions = {"{celery}": f"celery {locked['celery']}, kombu {locked['kombu']}"}
+    rows = [
+        [one["framework"], versions.get(one["version"], one["version"]), one["tested"], one["untested"]]
+        for one in frameworks
+    ]
+    return _table(["framework", "version", "tested", "not tested"], rows)
+
+
+def locked_version(package: str) -> str:
+    """Return the version of a package in the lock of the tests."""
+    lock = (ROOT / "requirements" / "dev.txt").read_text(encoding="utf-8")
+    found = re.search(rf"^{re.escape(package)}==(\S+)", lock, re.MULTILINE)
+    assert found is not None, package
+    return found[1]
 
 
 def _missing() -> str:

@@ -84,7 +84,7 @@ GROUP_FOLDERS: Final = {
     "health": ("server/health",),
     "commands": ("cli", "security", "testing", ALL_SURFACES),
     "store": ("store", "sim"),
-    "interfaces": ("management", "client", "config"),
+    "interfaces": ("celery", "checkpoints", "management", "client", "config"),
     "install": ("install", "repository"),
     "server": ("server", "driver", "bench", "interop", "differential"),
 }
