@@ -37,7 +37,7 @@ CONSTRUCTED: Final = {"BrokeredMessage", "NamespaceManager"}
 
 # A processor calls its handlers from the event loop, where a call that waits would wait for itself: it has no twin, nor
 # have the classes that are made for it.
-LEFT_OUT: Final = {"event_processor", "checkpoint_store", "file_store", "sqlite_store"}
+LEFT_OUT: Final = {"broker_store", "checkpoint_store", "event_processor", "file_store", "sqlite_store"}
 
 HEADER: Final = '''"""The client library for programs without asyncio: the names of `tandem.client`, in calls that wait.
 

@@ -433,6 +433,13 @@ MAX_CONSUMER_GROUPS: Final = 1_000
 # Characters. It is part of every address that a reader writes. Service: 50.
 MAX_CONSUMER_GROUP_NAME_CHARACTERS: Final = 50
 
+# Characters. Who processes a partition is a name that processors choose; the SDKs take a UUID, of 36. Service: not
+# published.
+MAX_OWNER_ID_CHARACTERS: Final = 128
+
+# Characters. The offset of a checkpoint, as a reader got it. Service: not published.
+MAX_OFFSET_CHARACTERS: Final = 128
+
 # Kilobytes. An event, or a batch of them. Service: 256 (Basic), 1,024.
 MAX_EVENT_SIZE_KILOBYTES: Final = 1_024
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -113,3 +115,48 @@ def test_the_thread_does_not_keep_a_program_alive() -> None:
     run(nothing())
     (thread,) = [thread for thread in threading.enumerate() if thread.name == "tandem.client.sync"]
     assert thread.daemon
+
+
+# Another thread of the parent may be inside the library at the moment of the fork, and hold its lock.
+FORKING = """
+import os, sys, threading
+from tandem.client import blocking
+from tandem.client.sync import BrokeredMessage, MessagingFactory
+
+connection_string, queue = sys.argv[1:]
+with MessagingFactory.from_connection_string(connection_string) as parent:
+    client = parent.create_queue_client(queue)
+    client.send(BrokeredMessage("before"))
+    entered, left = threading.Event(), threading.Event()
+
+    def stay_inside():
+        with blocking._lock:
+            entered.set()
+            left.wait()
+
+    threading.Thread(target=stay_inside).start()
+    entered.wait()
+    child = os.fork()
+    left.set()
+    if child == 0:
+        with MessagingFactory.from_connection_string(connection_string) as own:
+            own.create_queue_client(queue).send(BrokeredMessage("from the child"))
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    client.send(BrokeredMessage("after"))
+    bodies = [client.receive(timeout=60).body.decode() for _ in range(3)]
+print(bodies)
+"""
+
+
+def test_a_process_that_was_forked_has_a_loop_of_its_own_and_leaves_that_of_its_parent_alone(
+    broker: Broker, queue: str
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING, broker.connection_string, queue],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S * 2,
+        check=False,
+    )
+    assert done.stdout == "['before', 'from the child', 'after']\n", done.stderr

@@ -97,7 +97,12 @@ class Desk:
         keys = [rule.to_dict() for rule in namespace.key_ring]
         # What the broker writes down of refusals is no change of theirs.
         hubs = [
-            (hub.number, hub.description.stored_fields(), [one.next_sequence_number for one in hub.partitions])
+            (
+                hub.number,
+                hub.description.stored_fields(),
+                [one.next_sequence_number for one in hub.partitions],
+                [record.to_fields() for record in hub.progress.of_group("extra")],
+            )
             for hub in namespace.hubs.all
             if hub.name != OPERATIONS_HUB
         ]

@@ -94,6 +94,11 @@ HTTP: Final[dict[str, str]] = {
     f"GET /$api/v1/hubs/{HUB}/consumer-groups/extra": "listen send manage own",
     f"PUT /$api/v1/hubs/{HUB}/consumer-groups/new": "manage own",
     f"DELETE /$api/v1/hubs/{HUB}/consumer-groups/extra": "manage own",
+    # Processors that share the partitions of a hub are receivers.
+    f"GET /$api/v1/hubs/{HUB}/consumer-groups/extra/ownerships": "listen manage own",
+    f"POST /$api/v1/hubs/{HUB}/consumer-groups/extra/ownerships": "listen manage own",
+    f"GET /$api/v1/hubs/{HUB}/consumer-groups/extra/checkpoints": "listen manage own",
+    f"PUT /$api/v1/hubs/{HUB}/consumer-groups/extra/checkpoints/0": "listen manage own",
     f"GET /$api/v1/hubs/{HUB}/partitions": "listen send manage own",
     f"GET /$api/v1/hubs/{HUB}/partitions?at_ms=1": "listen send manage own",
     f"GET /$api/v1/hubs/{HUB}/partitions/0": "listen send manage own",
@@ -185,6 +190,8 @@ def body_of(method: str, path: str) -> bytes:
             "/undefer": b"{}",
             "/state": b'{"state": "x"}',
             "/import": b"{}",
+            "/ownerships": b'{"claims": [{"partition": "0", "owner_id": "a"}]}',
+            "/checkpoints/0": b'{"sequence_number": 1}',
             "/authorization-rules/new": b'{"rights": ["Send"]}',
         }
         known = [body for end, body in bodies.items() if path.partition("?")[0].endswith(end)]

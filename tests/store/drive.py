@@ -10,10 +10,12 @@ from tandem.amqp.stored import Stored, prepare
 from tandem.engine.description import QueueDescription
 from tandem.engine.effects import (
     DropHub,
+    DropProgress,
     DropQueue,
     Effects,
     Move,
     PutHub,
+    PutProgress,
     PutQueue,
     PutRule,
     SetSessionState,
@@ -83,6 +85,18 @@ def put_hub(number: int, **fields: object) -> Effects:
 def drop_hub(number: int) -> Effects:
     effects = Effects()
     effects.changes.append(DropHub(number))
+    return effects
+
+
+def put_progress(hub_number: int, partition_id: int, group: str, **fields: object) -> Effects:
+    effects = Effects()
+    effects.changes.append(PutProgress(hub_number, partition_id, group, dict(fields)))
+    return effects
+
+
+def drop_progress(hub_number: int, group: str) -> Effects:
+    effects = Effects()
+    effects.changes.append(DropProgress(hub_number, group))
     return effects
 
 

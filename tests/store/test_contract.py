@@ -20,6 +20,7 @@ from tests.store.drive import (
     QUEUE,
     committed,
     drop_hub,
+    drop_progress,
     drop_queue,
     due,
     enqueued_before,
@@ -30,6 +31,7 @@ from tests.store.drive import (
     next_times,
     numbers,
     put_hub,
+    put_progress,
     put_queue,
     ready_sessions,
     removed,
@@ -47,7 +49,7 @@ from tests.store.drive import (
 # --- messages -----------------------------------------------------------------------------------------------
 
 # What a store that holds nothing recovers.
-NOTHING = Recovered([], [], [], 0, [], 0, LogRecovery([], [], 0))
+NOTHING = Recovered([], [], [], 0, [], 0, LogRecovery([], [], 0), [])
 
 
 def test_a_message_is_read_as_it_was_written(store: Store) -> None:
@@ -636,6 +638,35 @@ def test_the_number_of_a_deleted_hub_is_remembered_by_the_tables_alone(home: Hom
         recovered = home.crash().recover()
         assert number not in [hub.number for hub in recovered.hubs]
         assert recovered.last_dropped_hub == 1_007
+
+
+def progress(store: Store) -> list[tuple[object, ...]]:
+    return [tuple(record) for record in store.recover().progress]
+
+
+def test_the_progress_of_consumer_groups_is_kept_and_a_crash_undoes_what_was_not_committed(home: Home) -> None:
+    hubs = [put_hub(number, partition_count=4) for number in (1, 10)]
+    records = [
+        put_progress(10, 2, "a-b", etag=1),
+        put_progress(10, 0, "$default", offset=None),
+        put_progress(1, 3, "x"),
+    ]
+    committed(home.store, *hubs, *records, put_progress(10, 2, "a-b", etag=2))
+    expected = [(1, 3, "x", {}), (10, 0, "$default", {"offset": None}), (10, 2, "a-b", {"etag": 2})]
+    assert progress(home.store) == expected
+    for change in (put_progress(10, 2, "a-b", etag=3), drop_progress(10, "a-b"), drop_hub(10)):
+        home.store.write(change)
+        assert progress(home.crash()) == expected
+
+
+def test_the_progress_of_a_group_goes_with_the_group_and_that_of_all_with_the_hub(home: Home) -> None:
+    hubs = [put_hub(number, partition_count=4) for number in (1, 10)]
+    records = [put_progress(number, 0, group) for number in (1, 10) for group in ("a", "a-b")]
+    committed(home.store, *hubs, *records, put_progress(1, 3, "a"))
+    committed(home.store, drop_progress(1, "a"))
+    assert progress(home.reopen()) == [(1, 0, "a-b", {}), (10, 0, "a", {}), (10, 0, "a-b", {})]
+    committed(home.store, drop_hub(1))
+    assert progress(home.crash()) == [(10, 0, "a", {}), (10, 0, "a-b", {})]
 
 
 def test_what_was_committed_survives_any_number_of_restarts(home: Home) -> None:

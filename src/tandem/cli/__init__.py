@@ -52,7 +52,7 @@ _COMMANDS: Final = {
     "rule": _Place("entities.rule_trial:app", "Create, list, show, update, delete and test rules of a subscription."),
     # Defined in `entities.hub`; what handles events has files of its own.
     "hub": _Place(
-        "messages.hub_read:app",
+        "messages.hub_checkpoints:app",
         "Create, list, show, update and delete event hubs of a running broker; send events and read them.",
     ),
     "send": _Place("messages.send:send", "Send a message to a queue or a topic."),

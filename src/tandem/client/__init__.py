@@ -40,6 +40,7 @@ from tandem.client.errors import (
     TransactionError,
     UnauthorizedAccessError,
 )
+from tandem.client.hubs.broker_store import BrokerCheckpointStore
 from tandem.client.hubs.checkpoint_store import Checkpoint, CheckpointStore, Ownership, Stream
 from tandem.client.hubs.event_data import EventData
 from tandem.client.hubs.event_hub_client import (
@@ -89,6 +90,7 @@ else:
 __all__ = [
     "DEFAULT_CONSUMER_GROUP",
     "NEVER",
+    "BrokerCheckpointStore",
     "BrokeredMessage",
     "CertificateNotTrustedError",
     "Checkpoint",

@@ -16,14 +16,16 @@ from typing import Any, TypeVar
 from tandem.driver.loop import new_event_loop
 from tandem.errors import UsageError
 
-__all__ = ["mapped", "optional", "run"]
+__all__ = ["call_soon", "mapped", "optional", "run"]
 
 Result = TypeVar("Result")
 Given = TypeVar("Given")
 
 _lock = threading.Lock()
 _loop: asyncio.AbstractEventLoop | None = None
-_process_id = 0
+# Loops of the parent, in a process that was forked. Their threads are not here, and their sockets and handles belong to
+# the parent: nothing of them may be closed here, not even by the garbage collector.
+_inherited: list[asyncio.AbstractEventLoop] = []
 
 
 def run(operation: Coroutine[Any, Any, Result]) -> Result:
@@ -43,15 +45,31 @@ def run(operation: Coroutine[Any, Any, Result]) -> Result:
         raise
 
 
+def call_soon(call: Callable[..., object], *arguments: object) -> None:
+    """Call a function on the loop's thread, and do not wait for it."""
+    _running_loop().call_soon_threadsafe(call, *arguments)
+
+
 def _running_loop() -> asyncio.AbstractEventLoop:
-    global _loop, _process_id  # noqa: PLW0603 - one loop for the process is what this module is
+    global _loop  # noqa: PLW0603 - one loop for the process is what this module is
     with _lock:
-        # A thread does not survive a fork: the child makes its own.
-        if _loop is None or _process_id != os.getpid():
+        if _loop is None:
             _loop = new_event_loop()
-            _process_id = os.getpid()
             threading.Thread(target=_loop.run_forever, name="tandem.client.sync", daemon=True).start()
         return _loop
+
+
+def _start_anew() -> None:
+    """A thread does not survive a fork: the child makes its own. Another thread may have held the lock."""
+    global _lock, _loop  # noqa: PLW0603 - as above
+    _lock = threading.Lock()
+    if _loop is not None:
+        _inherited.append(_loop)
+        _loop = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_start_anew)
 
 
 def optional(convert: Callable[[Given], Result], value: Given | None) -> Result | None:

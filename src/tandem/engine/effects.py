@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Change",
     "DropHub",
+    "DropProgress",
     "DropQueue",
     "DropRule",
     "Effects",
@@ -34,6 +35,7 @@ __all__ = [
     "Notice",
     "NoticeKind",
     "PutHub",
+    "PutProgress",
     "PutQueue",
     "PutRule",
     "PutSetting",
@@ -133,6 +135,28 @@ class DropHub(Change):
 
     def __init__(self, number: int) -> None:
         self.number = number
+
+
+class PutProgress(Change):
+    """A consumer group has claimed a partition of a hub, or has come further in it."""
+
+    __slots__ = ("fields", "group", "hub_number", "partition_id")
+
+    def __init__(self, hub_number: int, partition_id: int, group: str, fields: dict[str, object]) -> None:
+        self.hub_number = hub_number
+        self.partition_id = partition_id
+        self.group = group
+        self.fields = fields
+
+
+class DropProgress(Change):
+    """A consumer group of a hub is gone, with its progress in all partitions."""
+
+    __slots__ = ("group", "hub_number")
+
+    def __init__(self, hub_number: int, group: str) -> None:
+        self.hub_number = hub_number
+        self.group = group
 
 
 class PutRule(Change):

@@ -148,7 +148,7 @@ class Collection:
 
 
 class Hub:
-    """The consumer groups of one event hub, and how far its partitions have come."""
+    """The consumer groups of one event hub, how far its partitions have come, and how far they were processed."""
 
     def __init__(self, client: ManagementClient, name: str) -> None:
         self._client = client
@@ -163,6 +163,20 @@ class Hub:
     def positions(self, at_ms: int | None = None) -> EntityFields:
         """All partitions in one answer; with a time, also which event of each is the first of that time or later."""
         return self._client.request("GET", self._path("partitions") + ("" if at_ms is None else f"?at_ms={at_ms}"))
+
+    def ownerships(self, group: str) -> list[EntityFields]:
+        """Return who processes the partitions for a consumer group."""
+        found: list[EntityFields] = self._client.request("GET", self._path("consumer-groups", group, "ownerships"))[
+            "ownerships"
+        ]
+        return found
+
+    def checkpoints(self, group: str) -> list[EntityFields]:
+        """Return how far a consumer group has processed the partitions."""
+        found: list[EntityFields] = self._client.request("GET", self._path("consumer-groups", group, "checkpoints"))[
+            "checkpoints"
+        ]
+        return found
 
     def _path(self, *parts: str) -> str:
         return api_path("hubs", self._name, *parts)

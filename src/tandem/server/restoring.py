@@ -78,3 +78,7 @@ def _restore_hubs(namespace: Namespace, recovered: Recovered) -> None:
         hub = hubs.find_number(producer.hub_number)
         if hub is not None:
             hub.partitions[producer.partition_id].producers.restore(producer.mark)
+    for progress in recovered.progress:
+        hub = hubs.find_number(progress.hub_number)
+        if hub is not None:
+            hub.progress.restore(progress.group, progress.partition_id, progress.fields)

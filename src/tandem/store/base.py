@@ -19,6 +19,7 @@ __all__ = [
     "Entities",
     "Events",
     "HubRecord",
+    "ProgressRecord",
     "QueueRecord",
     "Recovered",
     "RuleRecord",
@@ -65,6 +66,15 @@ class HubRecord(NamedTuple):
     updated_at_ms: int
 
 
+class ProgressRecord(NamedTuple):
+    """How far a consumer group has come in a partition, and who processes it, as it was recorded."""
+
+    hub_number: int
+    partition_id: int
+    group: str
+    fields: dict[str, object]
+
+
 class StreamRecord(NamedTuple):
     """The counts of one line of messages."""
 
@@ -90,6 +100,8 @@ class Recovered(NamedTuple):
     last_dropped_hub: int
     # How far the partitions of the hubs have come, and their idempotent producers.
     log: LogRecovery
+    # Ownerships and checkpoints of the consumer groups of the hubs.
+    progress: list[ProgressRecord]
 
 
 class Entities(NamedTuple):

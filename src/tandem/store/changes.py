@@ -12,11 +12,13 @@ import msgspec
 from tandem.engine.effects import (
     Change,
     DropHub,
+    DropProgress,
     DropQueue,
     DropRule,
     ForgetDuplicates,
     Move,
     PutHub,
+    PutProgress,
     PutQueue,
     PutRule,
     PutSetting,
@@ -28,6 +30,7 @@ from tandem.engine.session_key import session_key
 from tandem.store.base import LAST_DROPPED_HUB, RESERVED_EVENTS
 from tandem.store.garbage import Garbage
 from tandem.store.modify import modified
+from tandem.store.progress import name_of, names_of_hub, read_progress
 from tandem.store.reader import Reader
 from tandem.store.rows import (
     ALL_COLUMNS,
@@ -164,6 +167,16 @@ class Changes:
             self._drop_hub(change.number)
         elif isinstance(change, PutSetting):
             self._execute("INSERT OR REPLACE INTO setting VALUES (?, ?)", (change.name, change.value))
+        elif isinstance(change, PutProgress):
+            self._execute(
+                "INSERT OR REPLACE INTO setting VALUES (?, ?)",
+                (
+                    name_of(change.hub_number, change.partition_id, change.group),
+                    msgspec.json.encode(change.fields).decode(),
+                ),
+            )
+        elif isinstance(change, DropProgress):
+            self._drop_progress(change.hub_number, change.group)
 
     def _drop_hub(self, number: int) -> None:
         self._execute("DELETE FROM hub WHERE number = ?", (number,))
@@ -174,7 +187,15 @@ class Changes:
             (LAST_DROPPED_HUB, str(number)),
         )
         self._execute("DELETE FROM setting WHERE name = ?", (f"{RESERVED_EVENTS}{number}",))
+        self._drop_progress(number, None)
         self._dropped_hubs.add(number)
+
+    def _drop_progress(self, hub_number: int, group: str | None) -> None:
+        """Delete what is kept of one consumer group of a hub, or of all."""
+        found = self._execute("SELECT name, value FROM setting WHERE name GLOB ?", (names_of_hub(hub_number),))
+        for name, value in found.fetchall():
+            if group is None or read_progress(cast("str", name), cast("str", value)).group == group:
+                self._execute("DELETE FROM setting WHERE name = ?", (name,))
 
     def _modify(self, row: int, properties: dict[str, object]) -> None:
         found = self._execute(

@@ -14,6 +14,8 @@ newer than the program is left alone. `tests/store/formats` keeps a store of eac
     queue       descriptions of queues, topics and subscriptions, as JSON
     rule        the rules of subscriptions, as JSON
     hub         descriptions of event hubs, as JSON; the events themselves are in tandem.store.log
+    setting     values of the namespace by name: its tier, numbers of events that are reserved, and the progress of
+                consumer groups (store.progress)
     session     per session: how many active messages, since when, and the application's state. Its id is spelled as it
                 was first sent, and compared without regard to case (engine.session_key); so is that of a message.
     superseded_session_state

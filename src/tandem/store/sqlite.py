@@ -51,6 +51,7 @@ from tandem.store.log.files import DiskFiles, Files
 from tandem.store.log.journal.journal import JournalFull
 from tandem.store.log.log_limits import LogLimits
 from tandem.store.opening import DATABASE_NAME, open_database, suspect
+from tandem.store.progress import ANY_PROGRESS, progress_key, read_progress
 from tandem.store.reader import Reader
 from tandem.store.rows import (
     ALL_COLUMNS,
@@ -223,7 +224,13 @@ class SqliteStore:
             reserved={int(name[len(RESERVED_EVENTS) :]): msgspec.json.decode(value) for name, value in reserved},
             last_dropped_hub=int(dropped or 0),
         )
-        return Recovered(queues, streams, rules, last_body_number, hubs, int(dropped or 0), log)
+        progress = [
+            read_progress(name, value)
+            for name, value in self._execute("SELECT name, value FROM setting WHERE name GLOB ?", (ANY_PROGRESS,))
+        ]
+        return Recovered(
+            queues, streams, rules, last_body_number, hubs, int(dropped or 0), log, sorted(progress, key=progress_key)
+        )
 
     @_alone
     def read_entities(self, numbers: Collection[int]) -> Entities:

@@ -17,12 +17,14 @@ from tandem.engine import queries
 from tandem.engine.effects import (
     Change,
     DropHub,
+    DropProgress,
     DropQueue,
     DropRule,
     Effects,
     ForgetDuplicates,
     Move,
     PutHub,
+    PutProgress,
     PutQueue,
     PutRule,
     PutSetting,
@@ -38,6 +40,7 @@ from tandem.store.base import (
     LAST_DROPPED_HUB,
     Entities,
     HubRecord,
+    ProgressRecord,
     QueueRecord,
     Recovered,
     RuleRecord,
@@ -160,6 +163,7 @@ class MemoryStore:
         self._rules: dict[tuple[int, str], RuleRecord] = {}
         self._bodies: dict[int, _Body] = {}
         self._hubs: dict[int, HubRecord] = {}
+        self._progress: dict[tuple[int, int, str], ProgressRecord] = {}
         self.log = MemoryLog()
         self.events = StoredEvents(self.log)
         # Streams of deleted queues: what is still written to one has no reader, and nobody counts it.
@@ -177,7 +181,8 @@ class MemoryStore:
         hubs = [self._hubs[number] for number in sorted(self._hubs)]
         log = self.log.recover({hub.number: cast("int", hub.fields["partition_count"]) for hub in hubs})
         last_dropped_hub = int(self._settings.get(LAST_DROPPED_HUB, 0))
-        return Recovered(queues, streams, rules, max(self._bodies, default=0), hubs, last_dropped_hub, log)
+        progress = [self._progress[key] for key in sorted(self._progress)]
+        return Recovered(queues, streams, rules, max(self._bodies, default=0), hubs, last_dropped_hub, log, progress)
 
     @property
     def _counted_queues(self) -> set[int]:
@@ -368,7 +373,13 @@ class MemoryStore:
             self._delete(self._hubs, change.number)
             last = max(int(self._settings.get(LAST_DROPPED_HUB, 0)), change.number)
             self._set(self._settings, LAST_DROPPED_HUB, str(last))
+            self._drop_progress(change.number, None)
             self.events.dropped_hubs.add(change.number)
+        elif isinstance(change, PutProgress):
+            record_key = (change.hub_number, change.partition_id, change.group)
+            self._set(self._progress, record_key, ProgressRecord(*record_key, change.fields))
+        elif isinstance(change, DropProgress):
+            self._drop_progress(change.hub_number, change.group)
         elif isinstance(change, PutSetting):
             self._set(self._settings, change.name, change.value)
         elif isinstance(change, PutQueue):
@@ -385,6 +396,11 @@ class MemoryStore:
             seen = self._duplicates.get(change.queue_number, {})
             for key in [key for key, seen_at_ms in seen.items() if seen_at_ms <= change.before_ms]:
                 self._delete(seen, key)
+
+    def _drop_progress(self, hub_number: int, group: str | None) -> None:
+        """Delete what is kept of one consumer group of a hub, or of all."""
+        for key in [one for one in self._progress if one[0] == hub_number and group in {None, one[2]}]:
+            self._delete(self._progress, key)
 
     def _drop_queue(self, queue_number: int, shared_bytes: dict[int, int]) -> None:
         self._delete(self._queues, queue_number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tandem.client import BrokerCheckpointStore, Checkpoint, Ownership, Stream
 from tandem.connection_string import ConnectionString
 from tandem.management.client import ManagementClient
 from tests.cli.program import PROGRAM, TIME_LIMIT_S, Commands, environment, tandem_here
@@ -61,6 +63,25 @@ def test_a_hub_is_created_listed_shown_updated_and_deleted(hubs: Commands) -> No
     assert updated["consumer_groups"] == ["$Default", "b", "c"]
     assert hubs.json("delete", name) == {"name": name, "is_deleted": True}
     assert name not in hubs.run("list")
+
+
+@mission("M10")
+def test_checkpoints_show_who_processes_what_and_how_far(
+    hubs: Commands, hub: str, connection_string: ConnectionString
+) -> None:
+    assert "has claimed a partition" in hubs.run("checkpoints", hub)
+    hubs.run("send", hub, "hello", "--partition", "1", "--count", "3")
+    store = BrokerCheckpointStore.from_connection_string(str(connection_string))
+    stream = Stream("", hub, "$Default")
+    asyncio.run(store.claim_ownerships(stream, [Ownership("0", f"me{NASTY}", 0.0)]))
+    asyncio.run(store.update_checkpoint(stream, Checkpoint("1", 0)))
+    heading, owned, read_from = hubs.run("checkpoints", hub, "--group", "$default").splitlines()
+    assert heading.split() == ["partition", "owner", "claimed", "checkpoint", "behind", "kept"]
+    assert owned.split()[:2] == ["0", "me\\x1b[2J\\x1b]0;mine\\x07"]
+    assert read_from.split()[:5] == ["1", "-", "-", "0", "2"]
+    shown = hubs.json("checkpoints", hub)
+    assert [one["partition"] for one in shown["ownerships"]] == ["0"]
+    assert [(one["partition"], one["events_behind"]) for one in shown["checkpoints"]] == [("1", 2)]
 
 
 def test_people_read_tables_with_a_bar_for_each_partition(hubs: Commands, hub: str) -> None:

@@ -28,13 +28,9 @@ from tandem.client.entities.generated import (
     TopicDescription,
 )
 from tandem.client.entities.rule_xml import read_rule, rule_element
-from tandem.client.errors import (
-    MessagingCommunicationError,
-    MessagingEntityNotFoundError,
-    error_of_http_status,
-    reaching_error,
-)
+from tandem.client.errors import MessagingEntityNotFoundError, error_of_http_status
 from tandem.client.settings import MessagingFactorySettings
+from tandem.client.wire.http import exchange
 from tandem.client.wire.retry import Retrier
 from tandem.client.wire.token_provider import TokenProvider, token_provider_of
 from tandem.connection_string import ConnectionString, ServiceAddress
@@ -377,27 +373,10 @@ class NamespaceManager:
 async def _exchange(
     method: str, url: str, body: bytes | None, headers: dict[str, str], tls: ssl.SSLContext | None
 ) -> bytes:
-    """Make one request on its own connection: management is rare, and nothing stays open that needs a close."""
-    import aiohttp
-
-    from tandem.client.local_names import LocalNames
-
-    where = url.partition("?")[0]
-    try:
-        async with (
-            aiohttp.ClientSession(connector=aiohttp.TCPConnector(resolver=LocalNames())) as session,
-            session.request(method, url, data=body, headers=headers, ssl=tls or True) as answer,
-        ):
-            content = await answer.read()
-    except aiohttp.ClientConnectorCertificateError as error:
-        raise reaching_error(where, _os_error(error.certificate_error)) from error
-    except aiohttp.ClientOSError as error:
-        raise reaching_error(where, _os_error(error)) from error
-    except aiohttp.ClientError as error:
-        raise MessagingCommunicationError(f"{where} cannot be reached: {error}") from error
+    answer = await exchange(method, url, body, headers, tls)
     if answer.status < 300:
-        return content
-    detail = _detail(content) or answer.reason or f"status {answer.status}"
+        return answer.content
+    detail = _detail(answer.content) or answer.reason
     argument = _argument(answer.headers.get(ARGUMENT_HEADER))
     raise error_of_http_status(answer.status, detail if argument is None else in_attributes(detail, argument))
 
@@ -408,12 +387,6 @@ def _argument(text: str | None) -> Argument | None:
         return None if text is None else Argument.from_fields(json.loads(text))
     except (ValueError, RecursionError):
         return None
-
-
-def _os_error(error: Exception) -> OSError:
-    """The system's own error inside one of aiohttp's."""
-    cause = getattr(error, "os_error", error)
-    return cause if isinstance(cause, OSError) else OSError(str(cause))
 
 
 def _detail(content: bytes) -> str | None:

@@ -6,6 +6,7 @@ hubs          all hubs of a namespace
 partition     one stream: the numbers it gives, its young tail in memory, and who reads it
 receiver      one reader: where it is, and what it was granted
 ownership     who may read: epochs, and how many may read without one
+progress      what processors tell each other through the hub: ownerships and checkpoints
 producers     idempotent producers: what each of them sent last
 record        the events of one transfer, as they are appended
 event         one event, as it is delivered

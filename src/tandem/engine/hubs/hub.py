@@ -14,6 +14,7 @@ from tandem.engine.hubs.description import EventHubDescription
 from tandem.engine.hubs.partition import Partition
 from tandem.engine.hubs.partition_key import partition_of
 from tandem.engine.hubs.producers import read_number
+from tandem.engine.hubs.progress import HubProgress
 from tandem.engine.hubs.record import ProducerMark, transfer_checksum
 from tandem.engine.metering import billable_units
 from tandem.errors import (
@@ -49,6 +50,7 @@ class EventHub:
         "namespace",
         "number",
         "partitions",
+        "progress",
         "updated_at_ms",
     )
 
@@ -60,6 +62,7 @@ class EventHub:
         self.updated_at_ms = created_at_ms
         self.is_dropped = False
         self.partitions = [Partition(self, partition_id) for partition_id in range(description.partition_count)]
+        self.progress = HubProgress(self)
         # What all events so far are charged as, since the start.
         self.billable_units = 0
         # Who names neither key nor partition is sent around.
@@ -87,6 +90,7 @@ class EventHub:
         for group in old.consumer_groups:
             if description.find_group(group) is None:
                 self._close(group, NotFound(f"The consumer group '{group}' of '{self.name}' was deleted."))
+                self.progress.forget(group)
         self.description = description
         self.updated_at_ms = self.namespace.now_ms
         if description.status is not EntityStatus.ACTIVE and not description.can_receive:

@@ -23,6 +23,7 @@ tasks           purge, resubmit, move, un-defer: each starts a job
 jobs            work in small steps, its progress and its end
 sessions        sessions, and the state kept beside them
 consumer_groups consumer groups of event hubs
+progress        ownerships and checkpoints of consumer groups
 hub_partitions  how far the partitions of an event hub have come
 hub_events      events: a bulk read in columns, and some of them for people
 authorization   shared access rules and their keys

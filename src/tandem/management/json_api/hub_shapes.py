@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from tandem.limits import MAX_OFFSET_CHARACTERS, MAX_OWNER_ID_CHARACTERS, MAX_PARTITIONS
 
 __all__ = [
+    "Checkpoint",
+    "CheckpointList",
+    "CheckpointRequest",
+    "ClaimRequest",
     "ConsumerGroup",
     "ConsumerGroupList",
     "EventList",
     "HubPositions",
+    "PartitionClaim",
+    "PartitionOwnership",
+    "PartitionOwnershipList",
     "PartitionPosition",
     "ShownEvent",
     "ShownPartition",
@@ -28,6 +37,62 @@ class ConsumerGroupList(Struct):
     """In the order in which they were made, with `$Default` first."""
 
     consumer_groups: list[ConsumerGroup]
+
+
+class PartitionOwnership(Struct, kw_only=True):
+    """A partition that a processor has claimed. The broker does not decide for how long: processors do."""
+
+    partition: str
+    # Empty if its owner has released it.
+    owner_id: str
+    etag: str
+    claimed_at_ms: int
+
+
+class PartitionOwnershipList(Struct):
+    """In the order of the partitions."""
+
+    ownerships: list[PartitionOwnership]
+
+
+class PartitionClaim(Struct, kw_only=True, forbid_unknown_fields=True):
+    """What a processor wants: a partition, as it has seen it."""
+
+    partition: Annotated[str, Meta(max_length=6)]
+    # Empty to release the partition.
+    owner_id: Annotated[str, Meta(max_length=MAX_OWNER_ID_CHARACTERS)]
+    # The one of the ownership that the processor has seen; null if the partition was never claimed.
+    etag: str | None = None
+
+
+class ClaimRequest(Struct, forbid_unknown_fields=True):
+    """Several claims, each of which is granted or not."""
+
+    claims: Annotated[list[PartitionClaim], Meta(max_length=MAX_PARTITIONS)]
+
+
+class Checkpoint(Struct, kw_only=True):
+    """How far a partition was processed: up to and with this event."""
+
+    partition: str
+    sequence_number: int
+    offset: str | None
+    updated_at_ms: int
+    # Events that came after it and are still there.
+    events_behind: int
+
+
+class CheckpointList(Struct):
+    """In the order of the partitions; one without a checkpoint is left out."""
+
+    checkpoints: list[Checkpoint]
+
+
+class CheckpointRequest(Struct, kw_only=True, forbid_unknown_fields=True):
+    """The event that was processed last, as its reader got it."""
+
+    sequence_number: Annotated[int, Meta(ge=-1, le=(1 << 63) - 1)]
+    offset: Annotated[str, Meta(max_length=MAX_OFFSET_CHARACTERS)] | None = None
 
 
 class PartitionPosition(Struct, kw_only=True):

@@ -27,6 +27,7 @@ _IN_PATH: Final = {
     "topic_name": "The name of the topic.",
     "subscription_name": "The name of the subscription.",
     "hub_name": "The name of the event hub.",
+    "group": "The name of the consumer group.",
     "partition_id": "The partition: `0`, `1`, and so on.",
     "session_id": "The id of the session; a slash in it is written as %2F.",
     "id": "The id of the job or the fault.",

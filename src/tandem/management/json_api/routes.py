@@ -25,6 +25,7 @@ from tandem.management.json_api.jobs import JobHandlers, Jobs
 from tandem.management.json_api.messages import MessageHandlers
 from tandem.management.json_api.namespace import NamespaceHandlers
 from tandem.management.json_api.openapi import OpenApiHandlers
+from tandem.management.json_api.progress import ProgressHandlers
 from tandem.management.json_api.queues import QueueHandlers
 from tandem.management.json_api.rules import RuleHandlers
 from tandem.management.json_api.sessions import SessionHandlers
@@ -43,6 +44,7 @@ _CLASSES: Final[tuple[type, ...]] = (
     QueueHandlers,
     HubEventHandlers,
     HubPartitionHandlers,
+    ProgressHandlers,
     ConsumerGroupHandlers,
     HubHandlers,
     SessionHandlers,
