@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import resource
@@ -132,7 +133,12 @@ async def test_a_client_is_let_in_where_strangers_hold_all_connections(tmp_path:
 
 @contextlib.contextmanager
 def no_descriptors() -> Any:
-    """The next descriptor would get the lowest free number, and that is one too many."""
+    """The next descriptor would get the lowest free number, and that is one too many.
+
+    What other tests have left behind must not be closed meanwhile: that would free a descriptor below.
+    """
+    gc.collect()
+    gc.disable()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with socket.socket() as lowest_free:
         number = lowest_free.fileno()
@@ -141,6 +147,7 @@ def no_descriptors() -> Any:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        gc.enable()
 
 
 def test_a_file_of_the_journal_is_opened_with_a_descriptor_in_reserve(tmp_path: Path) -> None:
