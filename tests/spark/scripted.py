@@ -83,7 +83,8 @@ def tell_pairing_events(
     broker: Broker, entity: str, script: Sequence[tuple[float, str, dict[str, object]]], **everywhere: object
 ) -> datetime:
     """Events of a paired client: how many seconds after the moment that is returned, their names and their details."""
-    start = datetime.now(UTC).replace(microsecond=0)
+    # All of it is over by now: what a test does afterwards comes after it.
+    start = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=max(seconds for seconds, _, _ in script))
     usual = {"kind": "pairing", "entity": entity, "client": "test", "primary": "p", "secondary": "s", **everywhere}
     events: list[EventData] = []
     for seconds, name, details in script:
