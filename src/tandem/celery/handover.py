@@ -31,7 +31,8 @@ class Handover(Generic[Item]):
         return self._reading.fileno()
 
     def put(self, item: Item | BaseException) -> None:
-        """Add an item from any thread. An error is raised by whoever takes it."""
+        """Add an item from any thread. An error is raised by everybody who takes from then on: it ends the connection,
+        and Celery swallows one that is raised while its worker starts."""
         with self._lock:
             if self._is_closed:
                 return
@@ -41,15 +42,16 @@ class Handover(Generic[Item]):
             self._items.append(item)
 
     def take(self) -> Item | None:
-        """Return the next item, None if there is none; raise it if it is an error."""
+        """Return the next item, None if there is none; raise it if it is an error, which stays."""
         with self._lock:
             if not self._items:
                 return None
-            item = self._items.popleft()
+            item = self._items[0]
+            if isinstance(item, BaseException):
+                raise item.with_traceback(None)
+            self._items.popleft()
             if not self._items and not self._is_closed:
                 self._reading.recv(1)
-        if isinstance(item, BaseException):
-            raise item
         return item
 
     def wait(self, timeout_s: float | None) -> Item | None:
