@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -95,6 +93,9 @@ def test_a_pattern_has_at_most_1024_characters() -> None:
         Pattern("_" * (MAX_PATTERN_CHARACTERS + 1))
 
 
+# Characters: a quadratic matcher would take 10^12 steps.
+MANY = 1 << 20
+
 WORST = {
     "one long segment": "%" + "a_" * 510 + "ab%",
     "literal segment": "%" + "a" * 1021 + "b%",
@@ -108,10 +109,8 @@ WORST = {
 
 
 @pytest.mark.parametrize("pattern", WORST.values(), ids=WORST.keys())
-@pytest.mark.parametrize("text", ["a" * 65_536, "ab" * 32_768, "a" * 65_535 + "b"], ids=["a", "ab", "aab"])
+@pytest.mark.parametrize("text", ["a" * MANY, "ab" * (MANY // 2), "a" * MANY + "b"], ids=["a", "ab", "aab"])
 def test_the_worst_patterns_take_time_in_proportion_to_the_text(pattern: str, text: str) -> None:
+    """Some hundredths of a second. A matcher that goes back would not come to an end before the limit of a test."""
     assert len(pattern) <= MAX_PATTERN_CHARACTERS
-    started = time.process_time()
-    Pattern(pattern).matches(text)
-    # Measured: 7 ms interpreted and 3 ms compiled. A matcher that goes back would take seconds.
-    assert time.process_time() - started < 0.25
+    assert Pattern(pattern).matches(text) in (True, False)

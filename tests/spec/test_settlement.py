@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from tandem.amqp.delivery_states import (
@@ -250,11 +248,9 @@ def test_a_huge_range_costs_no_more_than_what_is_held(role: bool) -> None:
         peer.attach_sender()
         for number in range(3):
             peer.transfer(0, number)
-    started = time.process_time()
+    # Counting to 2^31 once would take a minute, and a hundred times longer than a test may.
     (event,) = peer.send(Disposition(role, 0, 0x7FFF_FFFF, True, ACCEPTED))
     assert peer.send(*[Disposition(role, 0, 0x7FFF_FFFF, True, ACCEPTED)] * 100) == []
-    # Counting to 2^31 once would take a minute; what is held takes microseconds.
-    assert time.process_time() - started < 1
     assert isinstance(event, DispositionReceived | SettlementReceived)
     assert len(event.deliveries) == 3
 

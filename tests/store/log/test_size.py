@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import time
 import tracemalloc
 from dataclasses import replace
 from pathlib import Path
@@ -34,9 +33,7 @@ def test_a_start_with_many_segments_opens_none_of_them(tmp_path: Path) -> None:
     log = EventLog(tmp_path)
     gc.collect()
     tracemalloc.start()
-    started_at = time.perf_counter()
     found = log.recover({HUB: 4}).partitions
-    elapsed_s = time.perf_counter() - started_at
     gc.collect()
     memory_bytes = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
@@ -44,8 +41,6 @@ def test_a_start_with_many_segments_opens_none_of_them(tmp_path: Path) -> None:
     # 33 GB are stored: a few hundred bytes for each 8 MB of them.
     assert sum(one.size_bytes for one in found) > 33_000_000_000
     assert memory_bytes < 400 * SEGMENTS
-    # Traced, which takes its time; about 0.2 s without. To open them takes minutes.
-    assert elapsed_s < 30
     assert log.find_time(HUB, 0, 10 * 777) == 777_000
     log.close()
 
