@@ -5,6 +5,7 @@ A group is what one client library does. Its features are those of the JavaScrip
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any, Final
@@ -29,3 +30,16 @@ FEATURES: Final[dict[str, dict[str, dict[str, Any]]]] = {
 NOT_IN_SDK: Final[dict[str, dict[str, dict[str, str]]]] = _read(COMPAT / "not_in_sdk.json")
 # By group and feature: the parts of the queue tour, or the tests, that show it with the Python SDK.
 PYTHON: Final[dict[str, dict[str, dict[str, list[str]]]]] = _read(COMPAT / "python_features.json")
+
+
+@functools.cache
+def python_tests() -> frozenset[str]:
+    """Return the tests, as `module::function`, that show features of the Python SDK over AMQP."""
+    return frozenset(
+        test
+        for group, features in PYTHON.items()
+        # The administration client speaks HTTPS and nothing else.
+        if group != ADMINISTRATION
+        for shown in features.values()
+        for test in shown.get("tests", ())
+    )

@@ -5,26 +5,46 @@ with `pytestmark = AT_ONCE` run several at a time, each in a thread of its own; 
 after the other. Such a test takes a `Bus` or a `ClockedBus` and parameters, and no other fixture.
 
 A test about time takes `clocked_bus`: a broker of its own inside this process (20 ms), whose clock the test moves.
+
+The clients of both use the fixture `transport`: plain TCP, unless the test is parametrized by it. In the long form each
+test that shows a feature of the Python SDK runs over every transport: see `pytest_generate_tests`.
 """
 
 from __future__ import annotations
 
+import inspect
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 from tandem.auth.keys import KeyRing
 from tandem.testing import Broker
+from tests.compat.programs import IS_LONG
 from tests.compat.sdk import RULES, Bus, ClockedBus
+from tools.sdk_features import TRANSPORTS, python_tests
 
 # More than there are cores: they wait for the SDK, which waits.
 TESTS_AT_ONCE: Final = 24
 # The reserve of each broker in this process takes 64 MiB of memory.
 CLOCKED_AT_ONCE: Final = 8
+
+PLAIN: Final = TRANSPORTS[0]
+
+
+def arguments_of(test: Callable[..., object]) -> Collection[str]:
+    return inspect.signature(test).parameters
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run each test that shows a feature over every transport in the long form, unless it names its transports."""
+    test = f"{metafunc.definition.path.name}::{metafunc.function.__name__}"
+    if IS_LONG and test in python_tests() and "transport" not in arguments_of(metafunc.function):
+        # A test that makes clients without a bus is refused here: it would show its feature over plain TCP only.
+        metafunc.parametrize("transport", TRANSPORTS, indirect=True)
 
 
 class AtOnce:
@@ -36,12 +56,15 @@ class AtOnce:
         self._outcomes = {item.nodeid: self._pool.submit(self._run, item, broker) for item in items}
 
     def _run(self, item: pytest.Function, broker: Broker) -> None:
-        parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        given: dict[str, Any] = item.callspec.params if hasattr(item, "callspec") else {}
+        transport = given.get("transport", PLAIN)
+        # The transport may be for the bus only.
+        parameters = {name: given[name] for name in given if name in arguments_of(item.obj)}
         if "clocked_bus" in item.fixturenames:
-            with self._clocked, ClockedBus() as clocked_bus:
+            with self._clocked, ClockedBus(transport) as clocked_bus:
                 item.obj(clocked_bus=clocked_bus, **parameters)
         elif "bus" in item.fixturenames:
-            with Bus(broker) as bus:
+            with Bus(broker, transport) as bus:
                 item.obj(bus=bus, **parameters)
         else:
             item.obj(**parameters)
@@ -63,18 +86,23 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 
 @pytest.fixture
-def bus(broker: Broker) -> Iterator[Bus]:
-    with Bus(broker) as bus:
+def transport(request: pytest.FixtureRequest) -> str:
+    return getattr(request, "param", PLAIN)
+
+
+@pytest.fixture
+def bus(broker: Broker, transport: str) -> Iterator[Bus]:
+    with Bus(broker, transport) as bus:
         yield bus
 
 
 @pytest.fixture
-def clocked_bus(request: pytest.FixtureRequest) -> Iterator[ClockedBus | None]:
+def clocked_bus(request: pytest.FixtureRequest, transport: str) -> Iterator[ClockedBus | None]:
     if "at_once" in request.fixturenames:
         # The test runs in a thread of its own, which has made one.
         yield None
         return
-    with ClockedBus() as clocked_bus:
+    with ClockedBus(transport) as clocked_bus:
         yield clocked_bus
 
 

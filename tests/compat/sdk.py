@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, ParamSpec, Self
+from pathlib import Path
+from typing import Any, Final, NamedTuple, ParamSpec, Self
 
 import pytest
 from azure.servicebus import (
@@ -23,6 +25,7 @@ from azure.servicebus import (
     aio,
 )
 
+from examples.queue_tour import client_options
 from tandem.auth.keys import AuthorizationRule, Right
 from tandem.connection_string import ConnectionString
 from tandem.testing import Broker
@@ -53,6 +56,22 @@ RENEWED_LOCK_MS: Final = 12_000
 AT_ONCE: Final = [pytest.mark.usefixtures("at_once"), pytest.mark.timeout(TEST_LIMIT_S)]
 
 Parameters = ParamSpec("Parameters")
+
+
+class Address(NamedTuple):
+    """What a client of the official SDK needs to reach a broker over one transport."""
+
+    connection_string: str
+    options: dict[str, Any]
+
+
+def address_of(
+    broker: Broker | InProcessBroker, transport: str, *, port: int | None = None, key: str | None = None
+) -> Address:
+    given = connection_string(broker, key, transport=transport, port=port)
+    options = client_options(given, transport, str(broker.ca_path))
+    # No retries unless the test asks for them: what fails should be seen to fail.
+    return Address(options.pop("conn_str"), {"retry_total": 0, **options})
 
 
 class Queue:
@@ -136,10 +155,11 @@ class Topic(Queue):
 
 
 class Entities:
-    """One broker, and one client of it, which is closed on the way out."""
+    """One broker, and one client of it over one transport, which is closed on the way out."""
 
-    def __init__(self, broker: JsonApi, **options: Any) -> None:
+    def __init__(self, broker: Broker | InProcessBroker, transport: str = "tcp", **options: Any) -> None:
         self.broker = broker
+        self.address = address_of(broker, transport)
         self.client = self.connect(**options)
 
     def __enter__(self) -> Self:
@@ -149,13 +169,12 @@ class Entities:
         self.client.close()
 
     def connect(self, **options: Any) -> ServiceBusClient:
-        # No retries unless the test asks for them: what fails should be seen to fail.
-        return ServiceBusClient.from_connection_string(self.broker.connection_string, **{"retry_total": 0, **options})
+        own, defaults = self.address
+        return ServiceBusClient.from_connection_string(own, **{**defaults, **options})
 
     def connect_aio(self, **options: Any) -> aio.ServiceBusClient:
-        return aio.ServiceBusClient.from_connection_string(
-            self.broker.connection_string, **{"retry_total": 0, **options}
-        )
+        own, defaults = self.address
+        return aio.ServiceBusClient.from_connection_string(own, **{**defaults, **options})
 
     def queue(self, **fields: Any) -> Queue:
         """A new queue with these settings. Its name is unique: one broker serves many tests."""
@@ -175,8 +194,8 @@ class Bus(Entities):
 
     broker: Broker
 
-    def __init__(self, broker: Broker, **options: Any) -> None:
-        super().__init__(broker, **options)
+    def __init__(self, broker: Broker, transport: str = "tcp", **options: Any) -> None:
+        super().__init__(broker, transport, **options)
 
 
 class InProcessBroker(JsonApi):
@@ -187,6 +206,7 @@ class InProcessBroker(JsonApi):
         http_port = ConnectionString.parse(bus.admin_connection_string).port
         assert http_port is not None
         self.http_port = http_port
+        self.ca_path = Path(bus.ca_path)
 
     @property
     def connection_string(self) -> str:
@@ -200,11 +220,11 @@ class ClockedBus(Entities):
     happened, and the broker has to answer.
     """
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, transport: str = "tcp", **options: Any) -> None:
         self._bus = InProcessBus()
         self._bus.start()
         self.clock = self._bus.clock
-        super().__init__(InProcessBroker(self._bus), **options)
+        super().__init__(InProcessBroker(self._bus), transport, **options)
 
     def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
@@ -234,10 +254,20 @@ def drain_all(*queues: Queue) -> list[list[str]]:
         return list(pool.map(Queue.drain, queues))
 
 
-def connection_string(broker: Broker, key: str, rule: str = ROOT_RULE) -> str:
-    """Over plain TCP, with another key than the broker's own."""
-    endpoint = f"Endpoint=sb://127.0.0.1:{broker.port};UseDevelopmentEmulator=true"
-    return f"{endpoint};SharedAccessKeyName={rule};SharedAccessKey={key}"
+def connection_string(
+    broker: Broker | InProcessBroker,
+    key: str | None = None,
+    rule: str = ROOT_RULE,
+    *,
+    transport: str = "tcp",
+    port: int | None = None,
+) -> str:
+    """Return the connection string of a broker for one transport. Its own key and AMQP port are the defaults."""
+    own = ConnectionString.parse(broker.connection_string)
+    # TLS wants a name: an address is nothing that a client may ask for in its first message.
+    host = own.host if transport == "tcp" else "localhost"
+    chosen = dataclasses.replace(own, host=host, port=port or own.port, rule_name=rule)
+    return str(chosen if key is None else dataclasses.replace(chosen, key=key))
 
 
 def in_a_loop(test: Callable[Parameters, Coroutine[Any, Any, None]]) -> Callable[Parameters, None]:

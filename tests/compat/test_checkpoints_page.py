@@ -15,7 +15,7 @@ from tests.markers import mission
 def test_the_code_of_the_page_on_checkpoints_runs(bus: Bus, tmp_path: Path) -> None:
     name = f"telemetry-{uuid.uuid4().hex[:8]}"
     bus.broker.create_hub(name, partition_count=4)
-    Hub(bus.broker, name).send("21.5", partition_id="0")
+    Hub(bus, name).send("21.5", partition_id="0")
     replacements = {
         "pip install 'tandem-bus[azure]'\ntandem hub create telemetry --partitions 4\n": "true\n",
         'eventhub_name="telemetry"': f'eventhub_name="{name}", load_balancing_interval=0.3',

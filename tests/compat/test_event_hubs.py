@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 import uuid
 from datetime import UTC, datetime, timedelta
@@ -11,15 +10,15 @@ from decimal import Decimal
 from typing import Any, cast
 
 import pytest
-from azure.eventhub import EventData, EventHubConsumerClient, EventHubProducerClient, TransportType
+from azure.eventhub import EventData, EventHubConsumerClient, EventHubProducerClient
 from azure.eventhub.amqp import AmqpAnnotatedMessage, AmqpMessageBodyType
 from azure.eventhub.exceptions import ConnectError, EventDataSendError
 
 from tandem.engine.hubs.partition_key import partition_of
-from tests.compat.hubs import BALANCING_INTERVAL_S, LATEST, START, Hub, Reading, new_hub, texts
-from tests.compat.sdk import AT_ONCE, Bus, in_seconds, now
+from tests.compat.hubs import LATEST, START, Hub, Reading, new_hub, texts
+from tests.compat.sdk import AT_ONCE, Bus, address_of, in_seconds, now
 from tests.markers import mission
-from tests.patience import PATIENCE_S, wait_until
+from tests.patience import wait_until
 
 pytestmark = AT_ONCE
 
@@ -354,38 +353,13 @@ def test_the_hub_may_be_named_in_the_connection_string(bus: Bus) -> None:
 @pytest.mark.parametrize("transport", ["tls", "websocket"])
 @pytest.mark.parametrize("port", ["port", "http_port"])
 def test_hubs_are_reached_over_tls_and_websocket_on_either_port(bus: Bus, transport: str, port: str) -> None:
-    hub = new_hub(bus)
-    options = _options(bus, transport, port)
-    address = bus.broker.connection_string.replace(f"127.0.0.1:{bus.broker.port}", "localhost")
-    address = address.replace("UseDevelopmentEmulator=true", "")
-    with EventHubProducerClient.from_connection_string(address, eventhub_name=hub.name, **options) as producer:
+    address = address_of(bus.broker, transport, port=getattr(bus.broker, port))
+    hub = Hub(bus, new_hub(bus).name, address)
+    with hub.producer() as producer:
         producer.send_batch([EventData(b"x" * 100_000), EventData("hello")])
-    consumer = EventHubConsumerClient.from_connection_string(
-        address, "$Default", eventhub_name=hub.name, load_balancing_interval=BALANCING_INTERVAL_S, **options
-    )
-    events: list[EventData] = []
-    thread = threading.Thread(
-        target=consumer.receive_batch,
-        kwargs={
-            "on_event_batch": lambda _, batch: events.extend(batch),
-            "starting_position": START,
-        },
-    )
-    thread.start()
-    wait_until(lambda: len(events) == 2, "two events")
-    consumer.close()
-    thread.join(PATIENCE_S)
+    with Reading(hub) as reading:
+        events = reading.wait_for(2)
     assert [len(event.body_as_str()) for event in events] == [100_000, 5]
-
-
-def _options(bus: Bus, transport: str, port: str) -> dict[str, Any]:
-    types = {"tls": TransportType.Amqp, "websocket": TransportType.AmqpOverWebsocket}
-    return {
-        "custom_endpoint_address": f"sb://localhost:{getattr(bus.broker, port)}",
-        "connection_verify": str(bus.broker.ca_path),
-        "transport_type": types[transport],
-        "retry_total": 0,
-    }
 
 
 # --- buffered -----------------------------------------------------------------------------------------------------
@@ -428,7 +402,7 @@ def test_a_hub_that_is_deleted_ends_its_consumers_and_one_made_anew_begins_empty
         error = reading.wait_for_error()
         assert "not-found" in str(error)
     bus.broker.create_hub(hub.name, partition_count=1)
-    again = Hub(bus.broker, hub.name)
+    again = Hub(bus, hub.name)
     again.send("new")
     (event,) = again.read(1)
     assert (event.body_as_str(), event.sequence_number) == ("new", 0)

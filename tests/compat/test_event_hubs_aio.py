@@ -156,7 +156,7 @@ async def test_refusals_have_the_classes_of_the_sdk(bus: Bus) -> None:
     async with hub.producer_aio() as producer:
         with pytest.raises(EventHubError, match="Status code: 400"):
             await producer.get_partition_properties("5")
-    async with Hub(bus.broker, "no-such-hub").producer_aio() as producer:
+    async with Hub(bus, "no-such-hub").producer_aio() as producer:
         with pytest.raises(AuthenticationError):
             await producer.send_event(EventData("a"))
     async with _Reading(hub, 17, partition_id="0") as reading:

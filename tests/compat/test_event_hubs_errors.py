@@ -57,7 +57,7 @@ def test_who_may_only_send_does_not_read(bus: Bus) -> None:
 
 @mission("M10")
 def test_a_hub_that_is_not_there_is_not_found(bus: Bus) -> None:
-    nowhere = Hub(bus.broker, "no-such-hub")
+    nowhere = Hub(bus, "no-such-hub")
     # The token is for an entity that is not there, which this SDK takes for a failure to authenticate.
     with nowhere.producer() as producer, pytest.raises(AuthenticationError, match="CBS Token authentication failed"):
         producer.send_event(EventData("a"))
@@ -112,7 +112,7 @@ def test_a_disabled_hub_says_so(bus: Bus, status: str, can_send: bool) -> None:
 @mission("M10")
 def test_the_name_of_a_queue_is_no_event_hub_and_the_other_way_round(bus: Bus) -> None:
     queue, hub = bus.queue(), new_hub(bus)
-    with Hub(bus.broker, queue.name).producer() as producer, pytest.raises(ConnectError, match="404"):
+    with Hub(bus, queue.name).producer() as producer, pytest.raises(ConnectError, match="404"):
         producer.get_eventhub_properties()
     with pytest.raises(RemoteError, match="exists already"):
         bus.broker.create_queue(hub.name)

@@ -17,6 +17,7 @@ import pytest
 from tandem.testing import Broker
 from tests.compat.admin import new_name
 from tests.compat.programs import IS_LONG
+from tests.compat.sdk import connection_string
 from tests.interop.peers.available import NODE_SDK_FOLDER, require_node_sdk
 from tests.markers import mission
 from tools.sdk_features import TRANSPORTS
@@ -38,10 +39,7 @@ def _visit(node: Path, broker: Broker, transport: str) -> Reports:
     hubs = {feature: new_name(f"{transport}/{feature}") for feature in VISITS[transport]}
     for hub in hubs.values():
         broker.create_hub(hub, partition_count=4, consumer_groups=["audit"])
-    # TLS wants a name: an address is nothing that a client may ask for in its first message.
-    address = (
-        broker.connection_string if transport == "tcp" else broker.connection_string.replace("127.0.0.1", "localhost")
-    )
+    address = connection_string(broker, transport=transport)
     run = subprocess.run(
         [node, "hubs.mjs", address, json.dumps(hubs), transport],
         cwd=NODE_SDK_FOLDER,

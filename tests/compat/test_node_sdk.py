@@ -19,7 +19,7 @@ import pytest
 
 from tandem.auth.keys import KeyRing
 from tandem.testing import Broker
-from tests.compat.sdk import RULES
+from tests.compat.sdk import RULES, connection_string
 from tests.interop.peers.available import NODE_SDK_FOLDER, require_node_sdk
 from tests.markers import mission
 
@@ -63,10 +63,7 @@ def _queues(broker: Broker, transport: str) -> dict[str, str]:
 
 
 def _tour(node: Path, broker: Broker, transport: str) -> Tour:
-    # TLS wants a name: an address is nothing that a client may ask for in its first message.
-    address = (
-        broker.connection_string if transport == "tcp" else broker.connection_string.replace("127.0.0.1", "localhost")
-    )
+    address = connection_string(broker, transport=transport)
     command = [str(node), "tour.mjs", "--keep-going", address, json.dumps(_queues(broker, transport)), transport]
     environment = {**os.environ, "NODE_EXTRA_CA_CERTS": str(broker.ca_path)}
     try:

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
 import pytest
-from azure.servicebus import (
-    ServiceBusClient,
-    ServiceBusMessage,
-    ServiceBusReceivedMessage,
-    ServiceBusReceiveMode,
-    TransportType,
-    aio,
-)
+from azure.servicebus import ServiceBusMessage, ServiceBusReceivedMessage, ServiceBusReceiveMode
 
-from tandem.testing import Broker
 from tests.compat.sdk import (
     AT_ONCE,
-    ROOT_KEY,
-    ROOT_RULE,
     Bus,
     Subscription,
     Topic,
@@ -32,23 +20,9 @@ from tests.compat.sdk import (
 )
 from tests.markers import mission
 from tests.patience import PATIENCE_S
+from tools.sdk_features import TRANSPORTS
 
 pytestmark = AT_ONCE
-
-TRANSPORTS: Final = {"tcp": None, "tls": TransportType.Amqp, "websocket": TransportType.AmqpOverWebsocket}
-
-
-def address(broker: Broker, transport: str) -> tuple[str, dict[str, Any]]:
-    """The connection string and the options to reach the broker with."""
-    if TRANSPORTS[transport] is None:
-        return broker.connection_string, {"retry_total": 0}
-    options = {
-        "custom_endpoint_address": f"sb://localhost:{broker.port}",
-        "connection_verify": str(broker.ca_path),
-        "transport_type": TRANSPORTS[transport],
-        "retry_total": 0,
-    }
-    return f"Endpoint=sb://localhost;SharedAccessKeyName={ROOT_RULE};SharedAccessKey={ROOT_KEY}", options
 
 
 def stores(bus: Bus) -> tuple[Topic, Subscription, Subscription]:
@@ -67,8 +41,7 @@ def issues() -> list[ServiceBusMessage]:
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_the_client_publishes_and_receives_in_every_way(bus: Bus, transport: str) -> None:
     topic, everything, first_store = stores(bus)
-    string, options = address(bus.broker, transport)
-    with ServiceBusClient.from_connection_string(string, **options) as client:
+    with bus.connect() as client:
         with client.get_topic_sender(topic.name) as sender:
             for message in issues():
                 sender.send_messages(message)
@@ -91,8 +64,7 @@ def test_the_client_publishes_and_receives_in_every_way(bus: Bus, transport: str
 async def test_the_asyncio_client_publishes_and_receives_in_every_way(bus: Bus, transport: str) -> None:
     topic, everything, first_store = stores(bus)
     with_sessions = topic.subscription(rule("session", sql("sys.SessionId = 'red'")), requires_session=True)
-    string, options = address(bus.broker, transport)
-    async with aio.ServiceBusClient.from_connection_string(string, **options) as client:
+    async with bus.connect_aio() as client:
         async with client.get_topic_sender(topic.name) as sender:
             batch = await sender.create_message_batch()
             for message in issues():

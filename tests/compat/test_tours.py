@@ -21,10 +21,10 @@ from examples.queue_tour import FEATURES, SETTINGS, queues
 from tandem.testing import Broker
 from tests.compat.sdk import connection_string
 from tests.markers import mission
+from tools.sdk_features import TRANSPORTS
 
 ROOT: Final = Path(__file__).resolve().parent.parent.parent
 SCRIPTS: Final = {"sync": ROOT / "examples" / "queue_tour.py", "aio": ROOT / "examples" / "queue_tour_aio.py"}
-TRANSPORTS: Final = ("tcp", "tls", "websocket")
 
 AT_ONCE: Final = 3
 
@@ -53,9 +53,8 @@ class Tours:
         prefix = f"tours/{kind}-{transport}-"
         for queue in queues(prefix, SETTINGS):
             self._broker.create_queue(queue.pop("name"), **queue)
-        # The certificate is for the name; the connection string has the address.
-        address = self._broker.connection_string.replace("127.0.0.1", "localhost")
-        listener = connection_string(self._broker, "key-of-listener", "Listener").replace("127.0.0.1", "localhost")
+        address = connection_string(self._broker, transport=transport)
+        listener = connection_string(self._broker, "key-of-listener", "Listener", transport=transport)
         where = ["--connection-string", address, "--transport", transport, "--ca", str(self._broker.ca_path)]
         where += ["--listen-connection-string", listener, "--queue", prefix]
         path = self._folder / f"{kind}-{transport}.txt"

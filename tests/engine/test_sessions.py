@@ -142,13 +142,6 @@ def test_a_deferred_message_is_received_in_a_session_of_another_spelling() -> No
     assert held.message.sequence_number == 1
 
 
-def test_spellings_of_one_session_have_one_partition() -> None:
-    desk = Desk()
-    queue = queue_with_sessions(desk, enable_partitioning=True)
-    messages = [queue.send(payload("a", session_id=spelling), 0)[0] for spelling in ("Red", "red", "RED")]
-    assert len({message.partition for message in messages}) == 1
-
-
 def test_a_session_without_messages_can_be_held_and_receives_what_comes() -> None:
     desk = Desk()
     queue = queue_with_sessions(desk)

@@ -595,6 +595,22 @@ def test_two_keys_are_refused_even_if_they_share_a_partition() -> None:
         send(transaction, queue, payload("b", partition_key=twin))
 
 
+def test_spellings_of_one_session_id_are_one_partition_key() -> None:
+    desk = Desk()
+    queue = desk.queue(requires_session=True, enable_partitioning=True)
+    consumer = desk.accept(queue, "rED")
+    transaction = declare(desk)
+    send(transaction, queue, payload("a", session_id="Red"), payload("b", session_id="RED"))
+    sessions = queue.main.sessions
+    assert sessions is not None
+    transaction.set_session_state(sessions, "red", b"state")
+    with pytest.raises(NotAllowed, match="cannot span"):
+        send(transaction, queue, payload("c", session_id="green"))
+    desk.discharge(transaction)
+    desk.grant(consumer, 10)
+    assert desk.take_bodies() == ["a", "b"]
+
+
 def test_a_message_without_a_key_is_not_sent_to_a_partitioned_entity_in_a_transaction() -> None:
     desk = Desk()
     queue = desk.queue(enable_partitioning=True)
