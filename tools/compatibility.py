@@ -80,12 +80,22 @@ def _cell(outcomes: dict[str, Any], language: str, group: str, feature: str) -> 
 def _frameworks() -> str:
     frameworks = json.loads((COMPAT / "frameworks.json").read_text(encoding="utf-8"))
     locked = {name: locked_version(name) for name in ("celery", "kombu")}
-    versions = {"{celery}": f"celery {locked['celery']}, kombu {locked['kombu']}"}
+    versions = {
+        "{celery}": f"celery {locked['celery']}, kombu {locked['kombu']}",
+        **{f"{{{artifact}}}": f"{artifact} {version}" for artifact, version in _maven_versions().items()},
+    }
     rows = [
         [one["framework"], versions.get(one["version"], one["version"]), one["tested"], one["untested"]]
         for one in frameworks
     ]
     return _table(["framework", "version", "tested", "not tested"], rows)
+
+
+def _maven_versions() -> dict[str, str]:
+    """Return the version of every artifact that a program on a framework in Java names."""
+    pattern = re.compile(r"<artifactId>([^<]+)</artifactId>\s*<version>([^<]+)</version>")
+    poms = (COMPAT / "frameworks").glob("*/pom.xml")
+    return {artifact: version for pom in poms for artifact, version in pattern.findall(pom.read_text(encoding="utf-8"))}
 
 
 def locked_version(package: str) -> str:

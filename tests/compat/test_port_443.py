@@ -6,10 +6,7 @@ pipeline leads the requests to a free port. Here the program leaves that policy 
 
 from __future__ import annotations
 
-import contextlib
 import json
-import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -17,39 +14,15 @@ from typing import Final
 import pytest
 
 from tandem.auth.keys import KeyRing
-from tandem.testing import Broker, BrokerFailed
-from tandem.testing.ports import HOST, PortReservation
+from tandem.testing import Broker
+from tests.compat.fixed_ports import broker_with_tls_on
 from tests.compat.programs import LIMIT_S, Program, run, steps
 from tests.compat.sdk import RULES
 from tests.interop.peers.available import require_java_sdk
 from tests.markers import mission
-from tests.patience import PATIENCE_S
 from tools.sdk_features import ADMINISTRATION
 
 HTTPS_PORT: Final = 443
-TAKEN: Final = f"another process has port {HTTPS_PORT}"
-
-# Seconds between two attempts to get the port.
-PAUSE_S: Final = 0.1
-
-
-def reserve_443() -> PortReservation:
-    """Wait for the port, which other runs of the tests want as well. Skip the test if this one cannot have it."""
-    deadline_s = time.monotonic() + PATIENCE_S
-    while True:
-        try:
-            socket.create_server((HOST, HTTPS_PORT)).close()
-        except PermissionError:
-            pytest.skip(f"port {HTTPS_PORT} is for root, or for a process with CAP_NET_BIND_SERVICE")
-        except OSError:
-            reservation = None
-        else:
-            reservation = PortReservation.of(HTTPS_PORT)
-        if reservation is not None:
-            return reservation
-        if time.monotonic() > deadline_s:
-            pytest.skip(TAKEN)
-        time.sleep(PAUSE_S)
 
 
 @pytest.fixture
@@ -61,14 +34,7 @@ def program() -> Program:
 def broker_on_443(program: Program, tmp_path: Path) -> Iterator[Broker]:
     """A broker with TLS on 443. `program` comes first: without it nobody has to wait for the port."""
     (tmp_path / "keys.json").write_text(json.dumps(KeyRing(list(RULES)).to_dict()), encoding="utf-8")
-    with reserve_443(), contextlib.ExitStack() as stack:
-        try:
-            broker = stack.enter_context(Broker(tmp_path, arguments=("--listen", f"tls://{HTTPS_PORT}")))
-        except BrokerFailed as failure:
-            # A process that knows nothing of reservations may have been faster.
-            if f"cannot listen on {HOST}:{HTTPS_PORT}" in str(failure):
-                pytest.skip(TAKEN)
-            raise
+    with broker_with_tls_on(HTTPS_PORT, tmp_path) as broker:
         yield broker
 
 
