@@ -82,9 +82,10 @@ def test_a_channel_never_has_more_than_its_prefetch_count_over_all_its_queues(
             assert len(other.wait_for(11)) == 11
             listener.messages[0].ack()
             listener.channel.basic_qos(0, 6, False)
+            # While it consumes it would take them again itself.
+            other.consumer.cancel()
             other.messages[0].requeue()
             other.messages[1].requeue()
-            other.consumer.cancel()
             listener.wait_for(6)
 
 
