@@ -58,8 +58,8 @@ class Place:
 
 
 QUEUES: Final = ("orders", "tasks", "reminders")
-# The durable subscription `audit` of the JMS client `shop`. The broker makes it when the client comes, but a topic forgets
-# what was sent before that.
+# The durable subscription `audit` of the JMS client `shop`. The broker would create it when the client first connects.
+# The test creates it before, so that it also gets what is sent earlier.
 DURABLE: Final = "audit$shop$D"
 ORDERS: Final = Place("orders", NUMBERS, POISONED)
 BILLING: Final = Place("events/subscriptions/billing", NUMBERS, POISONED)
