@@ -58,7 +58,9 @@ class Place:
 
 
 QUEUES: Final = ("orders", "tasks", "reminders")
-SUBSCRIPTIONS: Final = ("billing", "audit")
+# The durable subscription `audit` of the JMS client `shop`. The broker would create it when the client first connects.
+# The test creates it before, so that it also gets what is sent earlier.
+DURABLE: Final = "audit$shop$D"
 ORDERS: Final = Place("orders", NUMBERS, POISONED)
 BILLING: Final = Place("events/subscriptions/billing", NUMBERS, POISONED)
 AUDIT: Final = Place("events/subscriptions/audit", NUMBERS, POISONED)
@@ -91,7 +93,13 @@ APPLICATIONS: Final = (
     Application(
         "spring",
         "Jms",
-        {"orders": ORDERS, "tasks": Place("tasks", NUMBERS, POISONED), "billing": BILLING, "audit": AUDIT},
+        {
+            "orders": ORDERS,
+            "tasks": Place("tasks", NUMBERS, POISONED),
+            "billing": BILLING,
+            "audit": Place(f"events/subscriptions/{DURABLE}", NUMBERS, POISONED),
+            "reminders": DELAYED,
+        },
     ),
     Application(
         "camel",
@@ -113,7 +121,7 @@ class Run:
             broker.create_queue(queue, lock_duration_ms=LOCK_MS, max_delivery_count=MAX_DELIVERY_COUNT)
         broker.create_queue("saga", lock_duration_ms=LOCK_MS, requires_session=True)
         broker.create_topic("events")
-        for subscription in SUBSCRIPTIONS:
+        for subscription in ("billing", DURABLE if application.program == "Jms" else "audit"):
             broker.create_subscription(
                 "events", subscription, lock_duration_ms=LOCK_MS, max_delivery_count=MAX_DELIVERY_COUNT
             )

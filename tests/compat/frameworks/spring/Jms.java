@@ -16,14 +16,16 @@ import org.springframework.jms.listener.SessionAwareMessageListener;
 /**
  * An application on the JMS starter of Spring Cloud Azure: Jms CONNECTION-STRING PREFIX COUNT.
  *
- * orders: transacted listeners, which roll back what fails. tasks: acknowledged or rejected by the listener. billing and
- * audit: subscriptions of the topic events, by their addresses.
+ * orders: transacted listeners, which roll back what fails. tasks: acknowledged or rejected by the listener. billing: a
+ * subscription of the topic events, by its address. audit: a durable subscription of the same topic. reminders: messages
+ * with a delivery delay.
  */
 @Configuration(proxyBeanMethods = false)
 @EnableAutoConfiguration
 @EnableJms
 public class Jms {
     private static final int REJECTED = 2;
+    private static final long DELAY_MS = 1500;
 
     public static void main(String[] arguments) throws Exception {
         Journal.open();
@@ -32,6 +34,7 @@ public class Jms {
             "spring.main.web-application-type", "none",
             "spring.jms.servicebus.connection-string", arguments[0],
             "spring.jms.servicebus.pricing-tier", "standard",
+            "spring.jms.servicebus.topic-client-id", "shop",
             "spring.jms.cache.enabled", "true",
             "prefix", arguments[1]);
         ConfigurableApplicationContext context = new SpringApplicationBuilder(Jms.class).properties(properties).run();
@@ -46,6 +49,15 @@ public class Jms {
         }
         Journal.sendAll("events", count, number ->
             topics.convertAndSend(arguments[1] + "events", String.valueOf(number)));
+        JmsTemplate delayed = new JmsTemplate(factory);
+        delayed.setDeliveryDelay(DELAY_MS);
+        Journal.sendAll("reminders", count / 5, number -> {
+            long due = System.currentTimeMillis() + DELAY_MS;
+            delayed.convertAndSend(arguments[1] + "reminders", String.valueOf(number), message -> {
+                message.setLongProperty("due", due);
+                return message;
+            });
+        });
         Journal.waitForEnd();
         tasks.shutdown();
         context.close();
@@ -83,12 +95,18 @@ public class Jms {
         }
     }
 
+    @JmsListener(destination = "${prefix}reminders")
+    void reminders(TextMessage message) throws JMSException {
+        Journal.handleReminder(Integer.parseInt(message.getText()), message.getLongProperty("due"));
+    }
+
     @JmsListener(destination = "${prefix}events/Subscriptions/billing")
     void billing(String number) {
         Journal.handle("billing", Integer.parseInt(number));
     }
 
-    @JmsListener(destination = "${prefix}events/Subscriptions/audit")
+    @JmsListener(destination = "${prefix}events", containerFactory = "topicJmsListenerContainerFactory",
+        subscription = "audit")
     void audit(String number) {
         Journal.handle("audit", Integer.parseInt(number));
     }
