@@ -511,6 +511,10 @@ RULE_WORK_PER_TURN: Final = 20_000_000
 # Properties. User properties that one correlation filter names. Service: not published.
 MAX_CORRELATION_PROPERTIES: Final = 64
 
+# Selectors. Different selectors (of JMS) that receivers of one queue or subscription have: each message is judged by
+# each of them. Service: selectors only on subscriptions, 2,000 rules per topic.
+MAX_SELECTORS_PER_ENTITY: Final = 1_000
+
 # Bytes. What an action may add to the properties of a message. Service: 65,536 for the whole header.
 MAX_HEADER_BYTES: Final = 65_536
 

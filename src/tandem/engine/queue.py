@@ -440,7 +440,7 @@ class Queue:
             message = head.first()
             if message is None:
                 break
-            head.take(message)
+            outlet.take(message)
             if message.expires_at_ms <= self.namespace.now_ms:
                 self.main.expire(message)
             else:

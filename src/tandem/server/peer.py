@@ -124,6 +124,8 @@ class Peer:
         self._session_count = 0
         self._attach_count = 0
         self._is_authenticated = False
+        # The connection broke, rather than being closed: nobody knows what the client has made of its messages.
+        self.is_lost = False
         # Of the loop over nodes that is under way.
         self._failures: list[tuple[Node, Exception]] = []
 
@@ -247,6 +249,7 @@ class Peer:
     def on_lost(self, endpoint: Endpoint) -> None:
         runner = self.services.runner
         runner.begin()
+        self.is_lost = True
         self._close_all()
         runner.finish()
         self.services.unwatch(self)
@@ -265,6 +268,7 @@ class Peer:
         elif isinstance(event, AuthenticationRequested):
             self._authenticate(event)
         elif isinstance(event, ConnectionClosed | ConnectionFailed):
+            self.is_lost = isinstance(event, ConnectionFailed)
             self._close_all()
         elif isinstance(event, ConnectionOpened):
             self._choose_namespace(event.open.hostname)
