@@ -16,6 +16,7 @@ MANAGEMENT_NODE: Final = "$management"
 # --- message annotations --------------------------------------------------------------------------------------------
 
 DEAD_LETTER_SOURCE: Final = "x-opt-deadletter-source"
+DELIVERY_TIME: Final = "x-opt-delivery-time"
 ENQUEUED_TIME: Final = "x-opt-enqueued-time"
 ENQUEUE_SEQUENCE_NUMBER: Final = "x-opt-enqueue-sequence-number"
 LOCKED_UNTIL: Final = "x-opt-locked-until"
@@ -63,6 +64,11 @@ SELECTOR_FILTER_CODE: Final = 0x0000_468C_0000_0004
 SESSION_FILTER: Final = "com.microsoft:session-filter"
 TIMEOUT: Final = "com.microsoft:timeout"
 TRANSFER_DESTINATION: Final = "com.microsoft:transfer-destination-address"
+
+# --- capabilities that clients of JMS ask for --------------------------------------------------------------------------
+
+DELAYED_DELIVERY: Final = "DELAYED_DELIVERY"
+SHARED_SUBSCRIPTIONS: Final = "SHARED-SUBS"
 
 # --- requests to management nodes -----------------------------------------------------------------------------------
 

@@ -235,7 +235,7 @@ async def test_a_selector_that_is_asked_for_again_goes_on_where_it_was(tmp_path:
         await send(client, *["blue"] * 30, "red", "red")
         expected = [b"red-30", b"red-31"]
         for data in expected:
-            red = await client.receiver(selecting("colour = 'red'"), credit=1)
+            red = await granted(client, 1, selecting("colour = 'red'"))
             delivery = await red.receive()
             assert data_of(delivery) == data
             await red.confirm(delivery)

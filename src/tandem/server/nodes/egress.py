@@ -30,9 +30,11 @@ from tandem.engine.topic import Topic
 from tandem.errors import NotAllowed, OperationNotImplemented, ProtocolError, Scope, SessionLockLost
 from tandem.limits import MESSAGE_OVERHEAD_BYTES, SESSION_CLOSE_GRACE_MS, SESSION_WAIT_MS
 from tandem.server.nodes.attaching import SETTLED, number_property
+from tandem.server.nodes.client_entities import Subscribed
 from tandem.server.nodes.link_filters import LinkFilters
 from tandem.server.nodes.link_meter import LinkMeter
 from tandem.server.nodes.settlement import held_bytes_of_outcome, operation_of, settlement_of
+from tandem.wire_names import SHARED_SUBSCRIPTIONS
 
 if TYPE_CHECKING:
     import asyncio
@@ -68,10 +70,40 @@ class _Echo:
         self._egress.peer.endpoint.flush_soon()
 
 
+class _Accepting:
+    """An attach that is answered when the subscription that it made is on disk."""
+
+    __slots__ = ("_egress", "_reply")
+
+    def __init__(self, egress: Egress, reply: Attach) -> None:
+        self._egress = egress
+        self._reply = reply
+
+    @property
+    def peer(self) -> Peer:
+        return self._egress.peer
+
+    def release(self, answer: object) -> None:
+        link = self._egress.link
+        link.accept(self._reply)
+        if link.context is not None:
+            # Credit that came before the answer.
+            cast("Egress", link.context).on_credit()
+        self._egress.peer.endpoint.flush_soon()
+
+
 class Egress:
     """A client receives from a queue, a dead-letter queue or a session."""
 
-    def __init__(self, peer: Peer, event: LinkAttached, subqueue: SubQueue, address: Address) -> None:
+    def __init__(
+        self,
+        peer: Peer,
+        event: LinkAttached,
+        subqueue: SubQueue,
+        address: Address,
+        subscribed: Subscribed | None = None,
+    ) -> None:
+        """`subscribed` says that the line is the subscription of a consumer of a topic, whose selector is its rule."""
         link = event.link
         assert isinstance(link, SenderLink)
         if isinstance(subqueue.queue, Topic):
@@ -92,6 +124,8 @@ class Egress:
         # Whether the client asks, and what came since it began to.
         self._is_asking = False
         self._received_count = 0
+        self._subscribed = subscribed
+        self._offered = [Symbol(one) for one in event.attach.desired_capabilities or [] if one == SHARED_SUBSCRIPTIONS]
         source = event.attach.source or Source()
         self._filters = LinkFilters(event)
         # Locks of messages to give back when the link is closed; None on links whose locks last until they expire.
@@ -106,9 +140,14 @@ class Egress:
 
     def _consume(self, event: LinkAttached) -> None:
         deletes = event.attach.snd_settle_mode == SETTLED
-        condition = self._filters.condition()
+        subscribed = self._subscribed
+        condition = None if subscribed is not None else self._filters.condition()
         self.consumer = self._subqueue.open_consumer(self, deletes, self.peer.gate, condition)
-        self.link.accept(self._reply())
+        if subscribed is not None and subscribed.is_new:
+            # The client relies on its subscription from the answer on: it has to be on disk.
+            self._subqueue.namespace.effects.reply(_Accepting(self, self._reply()), None)
+        else:
+            self.link.accept(self._reply())
 
     def _browse(self) -> None:
         """Send copies: nothing is locked or taken away, and nothing is there to be settled."""
@@ -144,6 +183,8 @@ class Egress:
                 source.distribution_mode = MOVE
             if source.default_outcome is not None:
                 source.default_outcome = RELEASED
+        if self._offered:
+            reply.offered_capabilities = self._offered
         return reply
 
     @property
