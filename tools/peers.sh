@@ -5,6 +5,7 @@
 #   rhea                the npm package, in tests/interop/peers/node_modules
 #   azure-service-bus   the official JavaScript SDK, in tests/compat/node/node_modules
 #   azure-java          the official Java SDKs and the program on them, in build/compat/java
+#   jms                 Qpid JMS, Spring's JMS template and the programs on them, in build/compat/jms
 #   azure-go            the official Go SDKs and the program on them, in build/compat/go
 #   rabbitmq            the broker, from the system's packages
 #   amqp-load           our load generator on Qpid Proton C++, in build/amqp_load
@@ -153,27 +154,30 @@ sum_of() { # FILE...
     cat "$@" | cksum
 }
 
-build_java_sdk() { # SOURCES LIBRARY CLASSES
-    rm -rf "$2" "$3"
-    logged azure-java.log mvn --quiet --batch-mode --file "$1/pom.xml" -Dmaven.repo.local="$PWD/build/maven" \
-        dependency:copy-dependencies -DoutputDirectory="$PWD/$2" || return
+build_java() { # NAME SOURCES BUILT FILE...
+    local name=$1 sources=$2 library=$3/lib classes=$3/classes
+    shift 3
+    rm -rf "$library" "$classes"
+    logged "$name.log" mvn --quiet --batch-mode --file "$sources/pom.xml" -Dmaven.repo.local="$PWD/build/maven" \
+        dependency:copy-dependencies -DoutputDirectory="$PWD/$library" || return
     # Maven compares what it fetches with sums from the same place. These are ours.
-    (cd "$2" && sha256sum --check --quiet --strict "$OLDPWD/$1/jars.sha256") >>"$logs/azure-java.log" 2>&1 || return
-    logged azure-java.log javac -cp "$2/*" -d "$3" "$1"/*.java
+    (cd "$library" && sha256sum --check --quiet --strict "$OLDPWD/$sources/jars.sha256") >>"$logs/$name.log" 2>&1 || return
+    logged "$name.log" javac -cp "$library/*" -d "$classes" "$@"
 }
 
-make_java_sdk() {
-    local sources=tests/compat/java built=build/compat/java inputs
-    inputs="$(sum_of "$sources"/*) $(java -version 2>&1)"
+make_java() { # NAME SOURCES BUILT FILE...: compile the sources in a folder, and files beside it, with what its pom.xml names
+    local name=$1 sources=$2 built=$3 inputs
+    shift 3
+    inputs="$(sum_of "$sources"/* "$@") $(java -version 2>&1)"
     if [[ -e $built/.stamp && $(<"$built/.stamp") == "$inputs" ]]; then
-        ready azure-java
+        ready "$name"
     elif ! has mvn || ! has javac; then
-        not_available azure-java 'there is no Java development kit with Maven'
-    elif build_java_sdk "$sources" "$built/lib" "$built/classes"; then
+        not_available "$name" 'there is no Java development kit with Maven'
+    elif build_java "$name" "$sources" "$built" "$sources"/*.java "$@"; then
         printf '%s' "$inputs" >"$built/.stamp"
-        ready azure-java
+        ready "$name"
     else
-        not_available azure-java "building it failed, see $logs/azure-java.log"
+        not_available "$name" "building it failed, see $logs/$name.log"
     fi
 }
 
@@ -227,7 +231,8 @@ install_packages
 make_proton
 make_npm_packages rhea tests/interop/peers
 make_npm_packages azure-service-bus tests/compat/node
-make_java_sdk
+make_java azure-java tests/compat/java build/compat/java
+make_java jms tests/compat/jms build/compat/jms
 make_go_sdk
 find_rabbitmq
 make_amqp_load

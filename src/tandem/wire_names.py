@@ -65,7 +65,7 @@ SESSION_FILTER: Final = "com.microsoft:session-filter"
 TIMEOUT: Final = "com.microsoft:timeout"
 TRANSFER_DESTINATION: Final = "com.microsoft:transfer-destination-address"
 
-# --- capabilities that clients of JMS ask for --------------------------------------------------------------------------
+# --- capabilities that clients of JMS ask for -----------------------------------------------------------------------
 
 DELAYED_DELIVERY: Final = "DELAYED_DELIVERY"
 SHARED_SUBSCRIPTIONS: Final = "SHARED-SUBS"

@@ -288,7 +288,7 @@ async def test_an_attach_is_answered_with_the_filters_that_are_in_force(tmp_path
 
 async def test_a_session_is_not_received_in_part(tmp_path: Path) -> None:
     async with one_queue(tmp_path, requires_session=True) as (_, client):
-        both = {Symbol(SELECTOR): "colour = 'red'", Symbol("com.microsoft:session-filter"): "a"}
+        both: dict[object, object] = {Symbol(SELECTOR): "colour = 'red'", Symbol("com.microsoft:session-filter"): "a"}
         with pytest.raises(RemoteError, match="session") as raised:
             await client.receiver(Source("queue", filter=both))
         assert raised.value.condition == "amqp:not-implemented"

@@ -135,9 +135,7 @@ class Transaction:
 
     # --- settlements ----------------------------------------------------------------------------------------
 
-    def settle(
-        self, lock: Lock, settlement: Callable[[], None], held_bytes: int = 0, is_final: bool = False
-    ) -> None:
+    def settle(self, lock: Lock, settlement: Callable[[], None], held_bytes: int = 0, is_final: bool = False) -> None:
         """Keep the lock until the discharge, and do this then. It must not fail while the lock holds.
 
         `held_bytes` is what the settlement holds in memory, such as properties that it sets. `is_final` says that the

@@ -516,7 +516,7 @@ class Queue:
 
     @property
     def is_in_use(self) -> bool:
-        """Somebody receives, or will: a queue with receivers or scheduled messages is not idle, nor one with an owner."""
+        """Somebody receives, or will: a queue with an owner, receivers or scheduled messages is not idle."""
         return self.has_owner or self.main.scheduled_count > 0 or any(one.consumers for one in self.subqueues())
 
     def restore_ids(self, last_id_at_ms: int) -> None:

@@ -19,8 +19,8 @@ PROTON_PYTHON: Final = ROOT / ".venv-peers" / "bin" / "python"
 NODE_MODULES: Final = PEERS_FOLDER / "node_modules"
 # The official JavaScript SDK, for the tests in tests/compat.
 NODE_SDK_FOLDER: Final = ROOT / "tests" / "compat" / "node"
-# The programs on the official Java and Go SDKs, for the same tests.
-JAVA_SDK_FOLDER: Final = ROOT / "build" / "compat" / "java"
+# The programs on the official Java and Go SDKs and on JMS, for the same tests.
+JAVA_FOLDER: Final = ROOT / "build" / "compat"
 GO_SDK_PROGRAM: Final = ROOT / "build" / "compat" / "go" / "program"
 # The script of the broker itself: the one in /usr/sbin insists on the user rabbitmq and on the folders of the system.
 RABBITMQ_SERVER: Final = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
@@ -59,13 +59,23 @@ def require_node_sdk() -> Path:
 
 def require_java_sdk() -> list[str | Path]:
     """Return the command of the program on the official Java SDKs."""
+    return _require_java("azure-java", "java", "Tour")
+
+
+def require_jms(program: str) -> list[str | Path]:
+    """Return the command of a program on Qpid JMS."""
+    return _require_java("jms", "jms", program)
+
+
+def _require_java(peer: str, folder: str, program: str, *options: str) -> list[str | Path]:
     executable = shutil.which("java")
-    if executable is None or not _is_ready("azure-java") or not (JAVA_SDK_FOLDER / "classes").is_dir():
-        _skip("azure-java")
+    built = JAVA_FOLDER / folder
+    if executable is None or not _is_ready(peer) or not (built / "classes").is_dir():
+        _skip(peer)
     # The quick compiler and the simplest collector: the program lives for a minute, and mostly waits.
-    options = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
-    path = os.pathsep.join([str(JAVA_SDK_FOLDER / "classes"), str(JAVA_SDK_FOLDER / "lib" / "*")])
-    return [executable, *options, "-cp", path, "Tour"]
+    quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx512m"]
+    path = os.pathsep.join([str(built / "classes"), str(built / "lib" / "*")])
+    return [executable, *quick, *options, "-cp", path, program]
 
 
 def require_go_sdk() -> list[str | Path]:

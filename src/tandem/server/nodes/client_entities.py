@@ -83,8 +83,8 @@ class ClientEntities:
         _check_lifetime(terminus.dynamic_node_properties)
         if len(self._temporary) >= MAX_TEMPORARY_ENTITIES_PER_CONNECTION:
             raise QuotaExceeded(
-                f"The connection has {len(self._temporary)} temporary queues and topics, as many as are allowed. Delete "
-                "some of them first.",
+                f"The connection has {len(self._temporary)} temporary queues and topics, as many as are allowed. "
+                "Delete some of them first.",
                 Scope.LINK,
             )
         namespace = self._peer.services.namespace
