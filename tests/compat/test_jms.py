@@ -17,7 +17,6 @@ from azure.servicebus import ServiceBusClient, ServiceBusReceiveMode
 from tandem.testing import Broker
 from tests.compat.admin import new_name
 from tests.compat.programs import IS_LONG
-from tests.compat.sdk import ROOT_KEY, ROOT_RULE
 from tests.interop.peers.available import require_jms
 from tests.markers import mission
 from tests.patience import wait_until
@@ -45,7 +44,9 @@ pytestmark = pytest.mark.timeout(2 * LIMIT_S)
 
 
 def program(main: str, broker: Broker, *arguments: str) -> list[str | Path]:
-    return [*require_jms(main), f"localhost:{broker.port}", ROOT_RULE, ROOT_KEY, *arguments]
+    parts = dict(part.split("=", 1) for part in broker.connection_string.split(";") if part)
+    user, key = parts["SharedAccessKeyName"], parts["SharedAccessKey"]
+    return [*require_jms(main), f"localhost:{broker.port}", user, key, *arguments]
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +116,3 @@ def test_no_message_of_jms_is_lost_or_doubled_when_the_broker_is_killed(library:
 
 def _count(broker: Broker, queue: str) -> int:
     return int(broker.queue(queue)["active_message_count"])
-
-
-
-
