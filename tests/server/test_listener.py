@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import resource
 import socket
 import ssl
 from collections.abc import AsyncIterator
@@ -24,6 +23,7 @@ from tandem.server.listener import Listener, ListenerLimits
 from tandem.server.sniffer import Speech, recognise
 from tandem.server.tls import TlsFiles
 from tandem.testing import Relay
+from tests.descriptors import no_descriptors
 from tests.markers import mission
 from tests.patience import PATIENCE_S, until
 from tests.server.ports import HOST, Port, WebSocketClient, send_and_receive
@@ -290,23 +290,15 @@ async def test_being_out_of_file_descriptors_is_survived_and_told_once(
     port: Port, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with await port.connect() as client:
-        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         late = socket.socket()
         late.setblocking(False)
-        # The next descriptor would get the lowest free number, and that is one too many.
-        with socket.socket() as lowest_free:
-            number = lowest_free.fileno()
-        try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (number, hard))
-            with caplog.at_level(logging.WARNING, "tandem.server.listener"):
-                await asyncio.get_running_loop().sock_connect(late, (HOST, port.number))
-                late.send(SASL_HEADER)
-                await until(lambda: len(caplog.records) > 0)
-                # Time for several attempts.
-                await asyncio.sleep(0.35)
-                await send_and_receive(client)
-        finally:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        with no_descriptors(), caplog.at_level(logging.WARNING, "tandem.server.listener"):
+            await asyncio.get_running_loop().sock_connect(late, (HOST, port.number))
+            late.send(SASL_HEADER)
+            await until(lambda: len(caplog.records) > 0)
+            # Time for several attempts.
+            await asyncio.sleep(0.35)
+            await send_and_receive(client)
         assert [record.name for record in caplog.records] == ["tandem.server.listener"]
         reader, writer = await asyncio.open_connection(sock=late)
         assert await reader.readexactly(8) == SASL_HEADER

@@ -6,8 +6,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import resource
-import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -36,6 +34,7 @@ from tandem.server.http_connection import HttpConnection
 from tandem.server.websocket import PATH, SUBPROTOCOL
 from tandem.store.descriptors import RESERVE, DescriptorReserve, with_descriptors
 from tandem.store.log.files import DiskFiles
+from tests.descriptors import no_descriptors
 from tests.patience import PATIENCE_S, until
 from tests.server.test_broker import KEY, RULE, connect, make_queue, running
 
@@ -128,19 +127,6 @@ async def test_a_client_is_let_in_where_strangers_hold_all_connections(tmp_path:
             assert not client.endpoint.lost.done()
         for _, writer in strangers:
             writer.close()
-
-
-@contextlib.contextmanager
-def no_descriptors() -> Any:
-    """The next descriptor would get the lowest free number, and that is one too many."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    with socket.socket() as lowest_free:
-        number = lowest_free.fileno()
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (number, hard))
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_a_file_of_the_journal_is_opened_with_a_descriptor_in_reserve(tmp_path: Path) -> None:

@@ -150,7 +150,8 @@ class EventReporter:
         """Until there is nothing left. What could not be written is left out: the next may fare better."""
         while self._sums or self._waiting:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), _INTERVAL_S)
+                async with asyncio.timeout(_INTERVAL_S):
+                    await self._closing.wait()
             self._emit_sums()
             while self._waiting:
                 portion = [self._waiting.popleft() for _ in range(min(_MAX_PER_BATCH, len(self._waiting)))]

@@ -110,4 +110,5 @@ async def _wait_until_empty(manager: NamespaceManager, syphon: Syphon, stop: asy
         if not any(queue.active_message_count for queue in queues):
             return
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), _LOOK_INTERVAL_S)
+            async with asyncio.timeout(_LOOK_INTERVAL_S):
+                await stop.wait()

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from tandem.client import blocking
 from tandem.errors import StateError
@@ -18,6 +18,9 @@ from tandem.pairing.azure.pair import SdkReporter
 from tandem.pairing.detour import Told
 
 __all__ = ["TaskBackground", "ThreadBackground"]
+
+# Seconds after which a task that was cancelled and goes on is cancelled again.
+_CANCEL_INTERVAL_S: Final = 0.5
 
 Result = TypeVar("Result")
 
@@ -49,12 +52,15 @@ class TaskBackground:
         tell(told)
 
     async def close(self) -> None:
-        """Cancel what runs, and wait until it has ended."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        """Cancel what runs, and wait until it has ended.
+
+        The SDK can lose a cancellation: `asyncio.wait_for`, until Python 3.12, forgets one that comes in the moment in
+        which its result does. A ping would then go on for as long as its entity is away.
+        """
+        while tasks := list(self._tasks):
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=_CANCEL_INTERVAL_S)
 
 
 class _StoppedError(StateError):
