@@ -82,7 +82,7 @@ def _drained(broker: Broker, queue: str) -> Counter[int]:
         while sum(numbers.values()) < count:
             messages: list[Any] = receiver.receive_messages(500, max_wait_time=5)
             # A text message of JMS has a value as its body.
-            numbers.update(int(message._raw_amqp_message.value) for message in messages)
+            numbers.update(int(message.body) for message in messages)
     return numbers
 
 
