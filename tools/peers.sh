@@ -7,6 +7,7 @@
 #   azure-java          the official Java SDKs and the program on them, in build/compat/java
 #   spring              Spring Cloud Azure and the programs on it, in build/compat/spring
 #   camel               Camel's component azure-servicebus and the program on it, in build/compat/camel
+#   jms                 Qpid JMS, Spring's JMS template and the programs on them, in build/compat/jms
 #   azure-go            the official Go SDKs and the program on them, in build/compat/go
 #   rabbitmq            the broker, from the system's packages
 #   amqp-load           our load generator on Qpid Proton C++, in build/amqp_load
@@ -235,6 +236,7 @@ make_npm_packages azure-service-bus tests/compat/node
 make_java azure-java tests/compat/java build/compat/java
 make_java spring tests/compat/frameworks/spring build/compat/spring tests/compat/frameworks/Journal.java
 make_java camel tests/compat/frameworks/camel build/compat/camel tests/compat/frameworks/Journal.java
+make_java jms tests/compat/jms build/compat/jms
 make_go_sdk
 find_rabbitmq
 make_amqp_load

@@ -511,6 +511,17 @@ RULE_WORK_PER_TURN: Final = 20_000_000
 # Properties. User properties that one correlation filter names. Service: not published.
 MAX_CORRELATION_PROPERTIES: Final = 64
 
+# Selectors. Different selectors (of JMS) that receivers of one queue or subscription have: each message is judged by
+# each of them. Service: selectors only on subscriptions, 2,000 rules per topic.
+MAX_SELECTORS_PER_ENTITY: Final = 1_000
+
+# Entities. Temporary queues and topics that clients of JMS make, of one connection: each is an entity of the namespace.
+MAX_TEMPORARY_ENTITIES_PER_CONNECTION: Final = 100
+
+# Milliseconds. After this time without use a temporary entity goes that a broker which died has left behind. As long as
+# the connection that made the entity is there, it stays. Five minutes are the least that the service allows.
+TEMPORARY_ENTITY_IDLE_MS: Final = 300_000
+
 # Bytes. What an action may add to the properties of a message. Service: 65,536 for the whole header.
 MAX_HEADER_BYTES: Final = 65_536
 

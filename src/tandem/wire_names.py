@@ -16,6 +16,7 @@ MANAGEMENT_NODE: Final = "$management"
 # --- message annotations --------------------------------------------------------------------------------------------
 
 DEAD_LETTER_SOURCE: Final = "x-opt-deadletter-source"
+DELIVERY_TIME: Final = "x-opt-delivery-time"
 ENQUEUED_TIME: Final = "x-opt-enqueued-time"
 ENQUEUE_SEQUENCE_NUMBER: Final = "x-opt-enqueue-sequence-number"
 LOCKED_UNTIL: Final = "x-opt-locked-until"
@@ -50,6 +51,8 @@ DEAD_LETTER_CONDITION: Final = "com.microsoft:dead-letter"
 IDEMPOTENT_PRODUCER: Final = "com.microsoft:idempotent-producer"
 LOCKED_UNTIL_UTC: Final = "com.microsoft:locked-until-utc"
 MAX_MESSAGE_BATCH_SIZE: Final = "com.microsoft:max-message-batch-size"
+NO_LOCAL_FILTER: Final = "apache.org:no-local-filter:list"
+NO_LOCAL_FILTER_CODE: Final = 0x0000_468C_0000_0003
 PRODUCER_EPOCH: Final = "com.microsoft:producer-epoch"
 PRODUCER_ID: Final = "com.microsoft:producer-id"
 PRODUCER_SEQUENCE_NUMBER: Final = "com.microsoft:producer-sequence-number"
@@ -57,9 +60,15 @@ RECEIVER_EPOCH: Final = "com.microsoft:epoch"
 RECEIVER_NAME: Final = "com.microsoft:receiver-name"
 RECEIVER_RUNTIME_METRIC: Final = "com.microsoft:enable-receiver-runtime-metric"
 SELECTOR_FILTER: Final = "apache.org:selector-filter:string"
+SELECTOR_FILTER_CODE: Final = 0x0000_468C_0000_0004
 SESSION_FILTER: Final = "com.microsoft:session-filter"
 TIMEOUT: Final = "com.microsoft:timeout"
 TRANSFER_DESTINATION: Final = "com.microsoft:transfer-destination-address"
+
+# --- capabilities that clients of JMS ask for -----------------------------------------------------------------------
+
+DELAYED_DELIVERY: Final = "DELAYED_DELIVERY"
+SHARED_SUBSCRIPTIONS: Final = "SHARED-SUBS"
 
 # --- requests to management nodes -----------------------------------------------------------------------------------
 

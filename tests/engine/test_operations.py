@@ -271,7 +271,7 @@ def test_deferred_messages_leave_nothing_in_memory_when_they_are_purged(desk: De
     desk.receiver(queue.main)
     desk.send(queue, payload("two"))
     assert purged(desk, queue, DEFERRED) == (1, 0)
-    assert queue.main.outlet.head._dropped == set()
+    assert queue.main.outlet.head._dropped == {}
 
 
 def test_a_session_that_is_purged_is_gone(desk: Desk) -> None:

@@ -92,9 +92,7 @@ MUTANTS: Final = (
         "sorted([*effects.appended, *effects.moved], key=_row)",
         "[*effects.appended, *effects.moved]",
     ),
-    Mutant(
-        "tail off by one", Outlet, "load", "head.cursor, subqueue.tail, limit", "head.cursor, subqueue.tail + 1, limit"
-    ),
+    Mutant("tail off by one", Outlet, "load", "head.cursor, up_to, limit", "head.cursor, up_to + 1, limit"),
     Mutant("expired message delivered", Outlet, "pump", "message.expires_at_ms <= now_ms", "False"),
     Mutant("received, not deleted", Outlet, "_hand_out", "self.subqueue.remove(message)", "pass"),
     Mutant("drain unanswered", Outlet, "_drain", "self._drained(consumer)", "pass"),

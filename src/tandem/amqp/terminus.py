@@ -9,11 +9,15 @@ from tandem.amqp.fields import Fields, show, symbols
 from tandem.amqp.types import Described, Symbol, UInt, ULong
 from tandem.errors import DecodeError
 
-__all__ = ["Coordinator", "Source", "Target", "Terminus", "source_of", "target_of"]
+__all__ = ["COPY", "MOVE", "Coordinator", "Source", "Target", "Terminus", "source_of", "target_of"]
 
 SOURCE: Final = 0x28
 TARGET: Final = 0x29
 COORDINATOR: Final = 0x30
+
+# Distribution modes of a source (part 3.5.7): whether a message that one receiver gets is there for others.
+MOVE: Final = "move"
+COPY: Final = "copy"
 
 _BY_SYMBOL: Final[dict[str, int]] = {
     "amqp:source:list": SOURCE,

@@ -67,8 +67,9 @@ class Head:
         self._ready: deque[BrokeredMessage] = deque()
         self._ready_bytes = 0
         self._returned: list[tuple[int, BrokeredMessage]] = []
-        # Sequence numbers of messages in memory that are gone: expired or deleted by somebody else.
-        self._dropped: set[int] = set()
+        # Sequence numbers of messages in memory that are gone: expired, deleted or taken by somebody else; and what has
+        # come back since in their places.
+        self._dropped: dict[int, BrokeredMessage | None] = {}
         self.cursor = 0
         # No active message has a number up to this. Deferred and scheduled ones may, any number of them: they are read
         # past once, and not again whenever a consumer comes.
@@ -110,6 +111,8 @@ class Head:
             self.floor = message.sequence_number - 1
         if message.sequence_number > self.cursor:
             self._leave_on_disk()
+        elif message.sequence_number in self._dropped:
+            self._dropped[message.sequence_number] = message
         elif len(self._returned) >= MAX_HEAD_MESSAGES:
             # Dead letters come in any order and in any number: begin again with what is on disk.
             self.clear()
@@ -129,7 +132,7 @@ class Head:
     def drop(self, sequence_number: int) -> None:
         """A message that was available is gone."""
         if sequence_number <= self.cursor:
-            self._dropped.add(sequence_number)
+            self._dropped[sequence_number] = None
 
     def fill(self, messages: list[BrokeredMessage], taken: Container[int] | None, is_all: bool) -> None:
         """What lies beyond the cursor was read from disk. Those in `taken`, if any are, are not available."""
@@ -178,8 +181,10 @@ class Head:
                 return None
             if not self._dropped or message.sequence_number not in self._dropped:
                 return message
-            self._dropped.discard(message.sequence_number)
+            replacement = self._dropped.pop(message.sequence_number)
             self.take(message)
+            if replacement is not None:
+                self.add_out_of_order(replacement)
 
     def take(self, message: BrokeredMessage) -> None:
         """Remove what `first` returned."""

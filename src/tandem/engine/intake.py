@@ -22,7 +22,14 @@ from tandem.errors import (
 )
 from tandem.ids import Nonces
 from tandem.limits import MAX_ID_CHARACTERS, MAX_MESSAGES_PER_SENT_BATCH, PARTITION_COUNT
-from tandem.wire_names import MESSAGE_STATE, PARTITION_KEY, PING_CONTENT_TYPE, SCHEDULED_ENQUEUE_TIME, VIA_PARTITION_KEY
+from tandem.wire_names import (
+    DELIVERY_TIME,
+    MESSAGE_STATE,
+    PARTITION_KEY,
+    PING_CONTENT_TYPE,
+    SCHEDULED_ENQUEUE_TIME,
+    VIA_PARTITION_KEY,
+)
 
 __all__ = [
     "Draft",
@@ -40,6 +47,7 @@ __all__ = [
 ]
 
 _SCHEDULED_TIME: Final = SCHEDULED_ENQUEUE_TIME.encode()
+_DELIVERY_TIME: Final = DELIVERY_TIME.encode()
 _PARTITION_KEY: Final = PARTITION_KEY.encode()
 _VIA_PARTITION_KEY: Final = VIA_PARTITION_KEY.encode()
 # The end of both annotations that hold the key of a partition, so that one search finds either.
@@ -139,6 +147,8 @@ def _read(
         annotations = stored.message_annotations = annotations.with_service_decimals()
         if _SCHEDULED_TIME in annotations.encoded:
             _read_scheduled_time(source, message, now_ms)
+        elif _DELIVERY_TIME in annotations.encoded:
+            _read_delivery_time(source, message, now_ms)
         if _PARTITION_KEYS in annotations.encoded:
             draft.partition_key = _annotated_text(source, message, PARTITION_KEY)
             _annotated_text(source, message, VIA_PARTITION_KEY)
@@ -169,6 +179,13 @@ def _read_scheduled_time(source: Message, message: BrokeredMessage, now_ms: int)
         raise DecodeError(f"message-annotations.{SCHEDULED_ENQUEUE_TIME} must be a timestamp, got {at_ms!r:.80}")
     if at_ms > now_ms:
         schedule(message, int(at_ms))
+
+
+def _read_delivery_time(source: Message, message: BrokeredMessage, now_ms: int) -> None:
+    """Schedule a message as clients of JMS do, which write milliseconds since 1970 as a number."""
+    at_ms = (source.message_annotations or {}).get(DELIVERY_TIME)
+    if isinstance(at_ms, int) and not isinstance(at_ms, bool) and at_ms > now_ms:
+        schedule(message, min(int(at_ms), NEVER_MS))
 
 
 def schedule(message: BrokeredMessage, due_at_ms: int) -> None:

@@ -36,6 +36,7 @@ class Transaction:
     """One open transaction."""
 
     __slots__ = (
+        "_final",
         "_memory",
         "_partitions",
         "_sent_bytes",
@@ -64,6 +65,8 @@ class Transaction:
         self.sends: list[tuple[Queue, list[Draft]]] = []
         self.locks: list[Lock] = []
         self.settlements: list[Callable[[], None]] = []
+        # Locks of deliveries that their receivers have settled.
+        self._final: set[Lock] = set()
         self.enlistments: list[Enlistment] = []
         self.is_open = True
         # Why it can only be rolled back any more.
@@ -132,14 +135,18 @@ class Transaction:
 
     # --- settlements ----------------------------------------------------------------------------------------
 
-    def settle(self, lock: Lock, settlement: Callable[[], None], held_bytes: int = 0) -> None:
+    def settle(self, lock: Lock, settlement: Callable[[], None], held_bytes: int = 0, is_final: bool = False) -> None:
         """Keep the lock until the discharge, and do this then. It must not fail while the lock holds.
 
-        `held_bytes` is what the settlement holds in memory, such as properties that it sets.
+        `held_bytes` is what the settlement holds in memory, such as properties that it sets. `is_final` says that the
+        receiver has settled the delivery, and so has no way to settle it otherwise after a rollback: then the delivery
+        has failed, and the message is available at once.
         """
         self._check_settlements([lock])
         self._hold(held_bytes + MESSAGE_OVERHEAD_BYTES)
         self._settle(lock, settlement)
+        if is_final:
+            self._final.add(lock)
 
     def settle_all(self, locks: list[Lock], settle: Callable[[Lock], None], held_bytes: int = 0) -> None:
         """Settle all of these messages, or none, in one way. What that holds is held once for all of them."""
@@ -310,7 +317,8 @@ class Transaction:
             enlistment.roll_back()
         for lock in self.locks:
             lock.is_enlisted = False
-            if lock.is_held and lock.locked_until_ms <= now_ms and lock.outlet.session is None:
+            is_over = lock.locked_until_ms <= now_ms and lock.outlet.session is None
+            if lock.is_held and (is_over or lock in self._final):
                 lock.outlet.subqueue.fail(lock)
 
 

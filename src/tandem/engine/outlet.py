@@ -65,6 +65,10 @@ class Outlet:
                 self._waiting = deque([one for one in self._waiting if one.is_open])
                 self._left_count = 0
 
+    @property
+    def has_consumers(self) -> bool:
+        return self._consumer_count > 0
+
     def grant(self, consumer: Consumer, credit: int, is_draining: bool) -> None:
         """The consumer takes this many messages from now on, in place of what was said before."""
         consumer.credit = credit
@@ -99,13 +103,13 @@ class Outlet:
             if message is None:
                 break
             if message.expires_at_ms <= now_ms:
-                head.take(message)
+                self.take(message)
                 self.subqueue.expire(message)
                 continue
             if message.stored is None:
                 self._load_bytes()
                 return
-            head.take(message)
+            self.take(message)
             consumer.credit -= 1
             given += 1
             if consumer.gate is not None:
@@ -120,6 +124,13 @@ class Outlet:
                 waiting.rotate(-1)
         if (given or waiting) and not head.is_loading:
             self._look_ahead(waiting, given)
+
+    def take(self, message: BrokeredMessage) -> None:
+        """Remove the first message of the head, which leaves the line: no cursor may find it any more."""
+        self.head.take(message)
+        cursors = self.subqueue.cursors
+        if cursors is not None:
+            cursors.drop(message.sequence_number, self)
 
     def _lock(self, message: BrokeredMessage, consumer: Consumer, now_ms: int) -> None:
         lock = self.lock(message, consumer, consumer.gate, now_ms)
@@ -184,15 +195,18 @@ class Outlet:
         head = self.head
         generation = head.begin_loading()
         limit_bytes = head.limit_bytes
+        up_to = subqueue.tail
 
         def answer(messages: list[BrokeredMessage]) -> None:
-            self._loaded(messages, limit, limit_bytes, generation)
+            self._loaded(messages, limit, limit_bytes, up_to, generation)
 
         session_id = None if self.session is None else self.session.session_id
-        query = MessagesQuery(subqueue.stream, head.cursor, subqueue.tail, limit, limit_bytes, session_id, True, answer)
+        query = MessagesQuery(subqueue.stream, head.cursor, up_to, limit, limit_bytes, session_id, True, answer)
         subqueue.namespace.effects.queries.append(query)
 
-    def _loaded(self, messages: list[BrokeredMessage], limit: int, limit_bytes: int, generation: int) -> None:
+    def _loaded(
+        self, messages: list[BrokeredMessage], limit: int, limit_bytes: int, up_to: int, generation: int
+    ) -> None:
         head = self.head
         # What a deleted queue held is not forwarded any more, though it may still be on disk.
         if generation != head.generation or self.subqueue.queue.is_dropped:
@@ -205,7 +219,7 @@ class Outlet:
             taken = self.locks.held.keys() | self.subqueue.pending
         elif messages and messages[0].sequence_number > self.locks.highest:
             taken = None
-        head.fill(messages, taken, len(messages) < limit and size_bytes < limit_bytes)
+        self.fill(messages, taken, len(messages) < limit and size_bytes < limit_bytes, up_to)
         if self.session is not None:
             self.pump()
         else:
@@ -213,6 +227,10 @@ class Outlet:
         if head.memory.is_full and self._consumer_count and not self._waiting and not head.is_loading:
             # Nobody can take them now, and others need the memory. They are on disk.
             head.clear()
+
+    def fill(self, messages: list[BrokeredMessage], taken: Container[int] | None, is_all: bool, up_to: int) -> None:
+        """Put messages into the head that were read up to this number: all that there are, or the first of them."""
+        self.head.fill(messages, taken, is_all)
 
     def _load_bytes(self) -> None:
         """Messages that came back have their bytes on disk only."""
@@ -237,4 +255,8 @@ class Outlet:
         found = {message.sequence_number: message.stored for message in messages}
         for message in missing:
             message.stored = found.get(message.sequence_number)
+        self.judge(missing)
         self.pump()
+
+    def judge(self, messages: list[BrokeredMessage]) -> None:
+        """Look at messages that came back and have their bytes again, before they are handed out."""

@@ -65,6 +65,7 @@ class Queue:
         "dead_letter_queue",
         "description",
         "forget_at_ms",
+        "has_owner",
         "is_dropped",
         "main",
         "namespace",
@@ -94,6 +95,8 @@ class Queue:
         self.next_sequence_number = 1
         self.ping_count = 0
         self.is_dropped = False
+        # The connection that made it for as long as it lasts is still there.
+        self.has_owner = False
         # Whose subscription this is.
         self.topic = topic
         self.size: EntitySize = EntitySize(None if topic is None else topic.size)
@@ -440,7 +443,7 @@ class Queue:
             message = head.first()
             if message is None:
                 break
-            head.take(message)
+            outlet.take(message)
             if message.expires_at_ms <= self.namespace.now_ms:
                 self.main.expire(message)
             else:
@@ -513,8 +516,8 @@ class Queue:
 
     @property
     def is_in_use(self) -> bool:
-        """Somebody receives, or will: a queue with receivers or scheduled messages is not idle."""
-        return self.main.scheduled_count > 0 or any(one.consumers for one in self.subqueues())
+        """Somebody receives, or will: a queue with an owner, receivers or scheduled messages is not idle."""
+        return self.has_owner or self.main.scheduled_count > 0 or any(one.consumers for one in self.subqueues())
 
     def restore_ids(self, last_id_at_ms: int) -> None:
         """Message ids are remembered from before the start; after the clock was set back, from later than now."""

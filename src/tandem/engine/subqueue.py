@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from tandem.addresses import SubQueue as SubQueueKind
 from tandem.engine.consumer import Consumer, Gate
+from tandem.engine.cursors import Cursors
 from tandem.engine.effects import Move, Notice, NoticeKind, SetState
 from tandem.engine.enlistment import require_scheduled
 from tandem.engine.lock_table import Lock
@@ -38,6 +39,7 @@ from tandem.limits import (
     MAX_PEEK_MESSAGES,
     MAX_RECEIVE_BYTES,
 )
+from tandem.rules import SqlFilter
 from tandem.wire_names import DEAD_LETTER_ERROR_DESCRIPTION, DEAD_LETTER_REASON
 
 if TYPE_CHECKING:
@@ -70,6 +72,7 @@ class SubQueue:
         "attended_at_ms",
         "consumers",
         "counts",
+        "cursors",
         "kind",
         "namespace",
         "path",
@@ -95,6 +98,8 @@ class SubQueue:
         # missing one: these were not on disk before, and are not to be seen until they are.
         self.pending: set[int] = set()
         self.consumers: dict[Consumer, None] = {}
+        # Made for the first browser or selector: most lines never have one.
+        self.cursors: Cursors | None = None
         # When the last of them left. Before the first one, when this was made or restored.
         self.attended_at_ms = queue.namespace.now_ms
         # Made when somebody needs it: most dead-letter queues have neither messages nor receivers.
@@ -163,6 +168,8 @@ class SubQueue:
             self.sessions.put_in_line(message)
         else:
             self.outlet.head.add_out_of_order(message)
+        if self.cursors is not None:
+            self.cursors.offer(message)
         self.namespace.pump_soon(self)
 
     def pump(self) -> None:
@@ -172,6 +179,8 @@ class SubQueue:
             self.sessions.pump()
         else:
             self.outlet.pump()
+        if self.cursors is not None:
+            self.cursors.pump()
 
     def forget_head(self) -> None:
         """The memory of the entity is given up: what its heads held is not counted any more."""
@@ -179,21 +188,37 @@ class SubQueue:
             self._outlet.head.clear()
         if self.sessions is not None:
             self.sessions.forget_heads()
+        if self.cursors is not None:
+            self.cursors.forget_heads()
 
     # --- consumers ------------------------------------------------------------------------------------------
 
-    def open_consumer(self, context: object, deletes: bool, gate: Gate | None = None) -> Consumer:
-        """A receiver without a session."""
+    def open_consumer(
+        self, context: object, deletes: bool, gate: Gate | None = None, condition: SqlFilter | None = None
+    ) -> Consumer:
+        """A receiver without a session: of all messages, or of those that a selector picks."""
         if self.sessions is not None:
             raise NotAllowed(
                 "It is not possible for an entity that requires sessions to create a non-sessionful message receiver.",
                 Scope.LINK,
             )
-        consumer = Consumer(self, context, deletes, gate)
+        outlet = self.outlet if condition is None else self._open_cursors().select(condition)
+        return self._open(Consumer(self, context, deletes, gate), outlet)
+
+    def open_browser(self, context: object, gate: Gate | None = None, condition: SqlFilter | None = None) -> Consumer:
+        """A receiver of copies: it takes nothing away, and locks nothing."""
+        return self._open(Consumer(self, context, True, gate), self._open_cursors().browse(condition))
+
+    def _open(self, consumer: Consumer, outlet: Outlet) -> Consumer:
         self.consumers[consumer] = None
-        self.outlet.open(consumer)
+        outlet.open(consumer)
         self.queue.touch()
         return consumer
+
+    def _open_cursors(self) -> Cursors:
+        if self.cursors is None:
+            self.cursors = Cursors(self)
+        return self.cursors
 
     def accept_session(
         self, context: object, deletes: bool, session_id: str | None, wait_ms: int, gate: Gate | None = None
@@ -235,10 +260,11 @@ class SubQueue:
         if not consumer.is_open:
             return
         self.forget_consumer(consumer)
-        if self.sessions is not None:
-            self.sessions.close(consumer)
-        else:
-            self.outlet.close(consumer)
+        if self.cursors is None or not self.cursors.close(consumer):
+            if self.sessions is not None:
+                self.sessions.close(consumer)
+            else:
+                self.outlet.close(consumer)
         consumer.is_open = False
 
     def forget_consumer(self, consumer: Consumer) -> None:
@@ -529,6 +555,8 @@ class SubQueue:
         outlet = self._outlet_of(message) if message.state == ACTIVE else None
         if outlet is not None:
             outlet.head.drop(message.sequence_number)
+            if self.cursors is not None:
+                self.cursors.drop(message.sequence_number, outlet)
 
     def _outlet_of(self, message: BrokeredMessage) -> Outlet | None:
         """Where the message would go out; None if its session is not in memory, since nobody holds it."""

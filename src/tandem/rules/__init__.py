@@ -13,6 +13,7 @@ from tandem.rules.correlation_index import CorrelationIndex
 from tandem.rules.errors import RuleArgumentError, RuleEvaluationError, RuleSyntaxError
 from tandem.rules.explain import Explanation, explain
 from tandem.rules.filters import CorrelationFilter, FalseFilter, Filter, SqlFilter, TrueFilter
+from tandem.rules.jms_selectors import jms_filter
 from tandem.rules.parser import parse, parse_statements
 from tandem.rules.subject import Subject
 
@@ -33,6 +34,7 @@ __all__ = [
     "TrueFilter",
     "apply_changes",
     "explain",
+    "jms_filter",
     "parse",
     "parse_statements",
 ]

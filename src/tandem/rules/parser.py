@@ -64,6 +64,8 @@ __all__ = ["Assignment", "parse", "parse_statements", "read_parameters"]
 
 _NO_PARAMETERS: Final[dict[str, object]] = {}
 _COMPARISON_SYMBOLS: Final = ("=", "<>", "!=", ">", ">=", "<", "<=")
+_COMPARISON_WORDS: Final = ("is", "in", "like", "not")
+_COMPARISON_WORDS_OF_JMS: Final = ("is", "in", "like", "not", "between")
 
 
 class Assignment:
@@ -88,9 +90,12 @@ class Assignment:
         return f"<Assignment {self}>"
 
 
-def parse(text: str, parameters: Mapping[str, object] = _NO_PARAMETERS) -> Node:
-    """The tree of a filter's expression. RuleSyntaxError says where the text is wrong."""
-    parser = _Parser(text, read_parameters(parameters))
+def parse(text: str, parameters: Mapping[str, object] = _NO_PARAMETERS, allows_between: bool = False) -> Node:
+    """The tree of a filter's expression. RuleSyntaxError says where the text is wrong.
+
+    Selectors of JMS have BETWEEN. Rules have not: to them it is a word like others, which may name a property.
+    """
+    parser = _Parser(text, read_parameters(parameters), allows_between)
     start = parser.next
     tree = parser.condition(parser.expression(0), start)
     if parser.next.kind != END:
@@ -131,10 +136,11 @@ def read_parameters(parameters: Mapping[str, object]) -> dict[str, object]:
 class _Parser:
     """Reads tokens from left to right. `next` is the one that was not taken yet."""
 
-    __slots__ = ("_at", "_depth", "_parameters", "_text", "_tokens", "next")
+    __slots__ = ("_at", "_comparison_words", "_depth", "_parameters", "_text", "_tokens", "next")
 
-    def __init__(self, text: str, parameters: dict[str, object]) -> None:
+    def __init__(self, text: str, parameters: dict[str, object], allows_between: bool = False) -> None:
         self._text = text
+        self._comparison_words = _COMPARISON_WORDS_OF_JMS if allows_between else _COMPARISON_WORDS
         self._parameters = parameters
         self._tokens: list[Token] = tokenize(text)
         self._at: int = 0
@@ -226,7 +232,7 @@ class _Parser:
                 return AND
             if token.folded == "or":
                 return OR
-            return COMPARISON if token.folded in ("is", "in", "like", "not") else 0
+            return COMPARISON if token.folded in self._comparison_words else 0
         return 0
 
     def _logical(self, left: Node, start: Token, level: int) -> Node:
@@ -260,13 +266,23 @@ class _Parser:
             return IsNull(left, is_negated)
         is_negated = operator.folded == "not"
         if is_negated:
-            if self.next.folded not in ("in", "like"):
+            if self.next.folded in ("is", "not") or self.next.folded not in self._comparison_words:
                 raise self.unexpected("IN or LIKE")
             operator = self.take()
+        if operator.folded == "between":
+            return self._between(left, is_negated)
         if operator.folded == "in":
             self.expect_symbol("(", "behind IN")
             return In(left, self._members(), is_negated)
         return self._like(left, is_negated)
+
+    def _between(self, left: Node, is_negated: bool) -> Node:
+        low = self._value_above(COMPARISON)
+        if not self.take_word("and"):
+            raise self.unexpected("AND and the upper bound")
+        high = self._value_above(COMPARISON)
+        within = Conjunction([Comparison(">=", left, low), Comparison("<=", left, high)])
+        return Negation(within) if is_negated else within
 
     def _members(self) -> list[Node]:
         self._enter()

@@ -40,6 +40,7 @@ from tandem.auth import Claims, ClaimSet, Right, expired_text, is_sas_token, log
 from tandem.driver.endpoint import Endpoint
 from tandem.driver.turns import Allowance
 from tandem.engine.consumer import Gate
+from tandem.engine.topic import Topic
 from tandem.errors import (
     ArgumentError,
     InvalidToken,
@@ -55,6 +56,7 @@ from tandem.server.faults.active_faults import Encounter, Faults
 from tandem.server.faults.links import FaultyEgress, FaultyLink, connect
 from tandem.server.nodes.acknowledging import SEND, Acknowledging
 from tandem.server.nodes.cbs import CbsLink
+from tandem.server.nodes.client_entities import ClientEntities
 from tandem.server.nodes.coordinator import CoordinatorLink
 from tandem.server.nodes.egress import Egress
 from tandem.server.nodes.event_hub import EventEgress, EventIngress
@@ -64,6 +66,7 @@ from tandem.server.nodes.link_meter import LinkMeter
 from tandem.server.nodes.management import ManagementLink
 from tandem.server.nodes.request_gate import RequestGate
 from tandem.server.nodes.responses import ResponseLink
+from tandem.server.nodes.unsubscribing import Unsubscribing
 from tandem.server.services import Services
 from tandem.server.tracking import Tracker
 
@@ -91,6 +94,7 @@ Node = (
     | HubManagementLink
     | CoordinatorLink
     | ResponseLink
+    | Unsubscribing
 )
 
 
@@ -112,6 +116,7 @@ class Peer:
         # Open transactions, and the controller of each.
         self.identifiers: dict[bytes, CoordinatorLink] = {}
         self.cross_entity = CrossEntitySessions()
+        self.entities = ClientEntities(self)
         # Links that took messages in this turn.
         self.dirty: list[Acknowledging] = []
         # What all receivers of this connection may be given, and the one that is woken first when that is more again.
@@ -124,6 +129,8 @@ class Peer:
         self._session_count = 0
         self._attach_count = 0
         self._is_authenticated = False
+        # The connection broke, rather than being closed: nobody knows what the client has made of its messages.
+        self.is_lost = False
         # Of the loop over nodes that is under way.
         self._failures: list[tuple[Node, Exception]] = []
 
@@ -247,6 +254,7 @@ class Peer:
     def on_lost(self, endpoint: Endpoint) -> None:
         runner = self.services.runner
         runner.begin()
+        self.is_lost = True
         self._close_all()
         runner.finish()
         self.services.unwatch(self)
@@ -265,6 +273,7 @@ class Peer:
         elif isinstance(event, AuthenticationRequested):
             self._authenticate(event)
         elif isinstance(event, ConnectionClosed | ConnectionFailed):
+            self.is_lost = isinstance(event, ConnectionFailed)
             self._close_all()
         elif isinstance(event, ConnectionOpened):
             self._choose_namespace(event.open.hostname)
@@ -475,12 +484,18 @@ class Peer:
                 self._add(link, CoordinatorLink(self, event))
                 self.cross_entity.announce(link.session)
                 return
+            if isinstance(link, SenderLink) and event.attach.source is None:
+                self._require_authenticated(link.name)
+                self._add(link, Unsubscribing(self, event, self.entities.durable_subscriptions(event)))
+                return
+            self.entities.make_dynamic(event)
             address = _address(event)
             path = address.path
             node = self._make_node(event, address)
         except ProtocolError as error:
             link.refuse(self.tracker.sign(error, path))
             link.forget_attach()
+            self.entities.forget(link)
             self._count_refusal(link, path, error)
             return
         self._add(link, node)
@@ -528,7 +543,12 @@ class Peer:
             faults.check_path(right, subqueue.queue.name)
         if is_sending:
             self.cross_entity.check_receiver(event.link.session, subqueue.queue)
-            node: Node = Egress(self, event, subqueue, address)
+            queue = subqueue.queue
+            subscribed = self.entities.subscribe(event, queue) if isinstance(queue, Topic) else None
+            if subscribed is not None:
+                subqueue = subscribed.subscription.main
+                address = parse_address(subqueue.path)
+            node: Node = Egress(self, event, subqueue, address, subscribed)
         else:
             node = Ingress(self, event, subqueue.queue, address)
         self.cross_entity.join(event.link.session, subqueue.queue)
@@ -544,6 +564,7 @@ class Peer:
     def _add(self, link: Link, node: Node) -> None:
         if link.is_gone:
             node.close()
+            self.entities.forget(link)
             return
         self._nodes[link] = node
         connect(link, node, self.services.faults)
@@ -561,6 +582,7 @@ class Peer:
         if node is None:
             return
         self._attempt(node, node.close)
+        self.entities.forget(link)
         if isinstance(node, ResponseLink):
             self.response_links.remove(node)
 

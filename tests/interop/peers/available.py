@@ -19,7 +19,7 @@ PROTON_PYTHON: Final = ROOT / ".venv-peers" / "bin" / "python"
 NODE_MODULES: Final = PEERS_FOLDER / "node_modules"
 # The official JavaScript SDK, for the tests in tests/compat.
 NODE_SDK_FOLDER: Final = ROOT / "tests" / "compat" / "node"
-# The programs on the official Java and Go SDKs and on frameworks, for the same tests.
+# The programs on the official Java and Go SDKs, on JMS and on frameworks, for the same tests.
 JAVA_FOLDER: Final = ROOT / "build" / "compat"
 GO_SDK_PROGRAM: Final = ROOT / "build" / "compat" / "go" / "program"
 # The script of the broker itself: the one in /usr/sbin insists on the user rabbitmq and on the folders of the system.
@@ -65,6 +65,11 @@ def require_java_sdk() -> list[str | Path]:
 def require_framework(name: str, program: str, *options: str) -> list[str | Path]:
     """Return the command of a program on a framework in Java, `spring` or `camel`, with options of the machine."""
     return _require_java(name, name, program, *options)
+
+
+def require_jms(program: str) -> list[str | Path]:
+    """Return the command of a program on Qpid JMS."""
+    return _require_java("jms", "jms", program)
 
 
 def _require_java(peer: str, folder: str, program: str, *options: str) -> list[str | Path]:

@@ -18,18 +18,23 @@ from tandem.amqp import (
     TransactionalState,
 )
 from tandem.amqp.delivery_states import DeliveryState
-from tandem.amqp.types import Described, Symbol
+from tandem.amqp.performatives import Attach
+from tandem.amqp.terminus import COPY, MOVE, Source
+from tandem.amqp.types import Symbol
 from tandem.engine.effects import HandedOut, Notice, NoticeKind
 from tandem.engine.lock_table import Lock
 from tandem.engine.message import BrokeredMessage
 from tandem.engine.metering import Tally
 from tandem.engine.subqueue import SubQueue
 from tandem.engine.topic import Topic
-from tandem.errors import ArgumentError, NotAllowed, ProtocolError, Scope, SessionLockLost
+from tandem.errors import NotAllowed, OperationNotImplemented, ProtocolError, Scope, SessionLockLost
 from tandem.limits import MESSAGE_OVERHEAD_BYTES, SESSION_CLOSE_GRACE_MS, SESSION_WAIT_MS
 from tandem.server.nodes.attaching import SETTLED, number_property
+from tandem.server.nodes.client_entities import Subscribed
+from tandem.server.nodes.link_filters import LinkFilters
 from tandem.server.nodes.link_meter import LinkMeter
 from tandem.server.nodes.settlement import held_bytes_of_outcome, operation_of, settlement_of
+from tandem.wire_names import SHARED_SUBSCRIPTIONS
 
 if TYPE_CHECKING:
     import asyncio
@@ -65,10 +70,40 @@ class _Echo:
         self._egress.peer.endpoint.flush_soon()
 
 
+class _Accepting:
+    """An attach that is answered when the subscription that it made is on disk."""
+
+    __slots__ = ("_egress", "_reply")
+
+    def __init__(self, egress: Egress, reply: Attach) -> None:
+        self._egress = egress
+        self._reply = reply
+
+    @property
+    def peer(self) -> Peer:
+        return self._egress.peer
+
+    def release(self, answer: object) -> None:
+        link = self._egress.link
+        link.accept(self._reply)
+        if link.context is not None:
+            # Credit that came before the answer.
+            cast("Egress", link.context).on_credit()
+        self._egress.peer.endpoint.flush_soon()
+
+
 class Egress:
     """A client receives from a queue, a dead-letter queue or a session."""
 
-    def __init__(self, peer: Peer, event: LinkAttached, subqueue: SubQueue, address: Address) -> None:
+    def __init__(
+        self,
+        peer: Peer,
+        event: LinkAttached,
+        subqueue: SubQueue,
+        address: Address,
+        subscribed: Subscribed | None = None,
+    ) -> None:
+        """`subscribed` says that the line is the subscription of a consumer of a topic, whose selector is its rule."""
         link = event.link
         assert isinstance(link, SenderLink)
         if isinstance(subqueue.queue, Topic):
@@ -89,21 +124,68 @@ class Egress:
         # Whether the client asks, and what came since it began to.
         self._is_asking = False
         self._received_count = 0
+        self._subscribed = subscribed
+        self._offered = [Symbol(one) for one in event.attach.desired_capabilities or [] if one == SHARED_SUBSCRIPTIONS]
+        source = event.attach.source or Source()
+        self._filters = LinkFilters(event)
+        # Locks of messages to give back when the link is closed; None on links whose locks last until they expire.
+        self._unsettled: dict[Lock, None] | None = None if source.default_outcome is None else {}
+        # A durable terminus is a subscription of JMS, which calls its messages copies of those of the topic.
+        if source.distribution_mode == COPY and not source.durable:
+            self._browse()
+        elif self._filters.has_session:
+            self._wait_for_session(event)
+        else:
+            self._consume(event)
+
+    def _consume(self, event: LinkAttached) -> None:
         deletes = event.attach.snd_settle_mode == SETTLED
-        source = event.attach.source
-        filters = source.filter if source is not None else None
-        if filters is None or wire_names.SESSION_FILTER not in filters:
-            self.consumer = subqueue.open_consumer(self, deletes, peer.gate)
-            link.accept()
-            return
-        # What the client wrote as filter is answered in the same form.
-        self._filter = filters[wire_names.SESSION_FILTER]
-        wanted = self._filter.value if isinstance(self._filter, Described) else self._filter
-        if wanted is not None and not isinstance(wanted, str):
-            raise ArgumentError(f"{wire_names.SESSION_FILTER} must be a string or null, got {wanted!r:.80}", Scope.LINK)
-        wait_ms = number_property(event, wire_names.TIMEOUT, SESSION_WAIT_MS)
-        session_id = None if wanted is None else str(wanted)
-        self.consumer = subqueue.accept_session(self, deletes, session_id, min(wait_ms, SESSION_WAIT_MS), peer.gate)
+        subscribed = self._subscribed
+        condition = None if subscribed is not None else self._filters.condition()
+        self.consumer = self._subqueue.open_consumer(self, deletes, self.peer.gate, condition)
+        if subscribed is not None and subscribed.is_new:
+            # The client relies on its subscription from the answer on: it has to be on disk.
+            self._subqueue.namespace.effects.reply(_Accepting(self, self._reply()), None)
+        else:
+            self.link.accept(self._reply())
+
+    def _browse(self) -> None:
+        """Send copies: nothing is locked or taken away, and nothing is there to be settled."""
+        if self._filters.has_session:
+            raise OperationNotImplemented(
+                "A browser looks at all sessions of an entity. Leave the session filter out.", Scope.LINK
+            )
+        self._receives = self.meter.tally("peek")
+        self.consumer = self._subqueue.open_browser(self, self.peer.gate, self._filters.condition())
+        reply = self._reply()
+        reply.snd_settle_mode = SETTLED
+        self.link.accept(reply)
+
+    def _wait_for_session(self, event: LinkAttached) -> None:
+        """Ask for a session. The attach is answered when it is found."""
+        filters = self._filters
+        if filters.selector is not None:
+            raise OperationNotImplemented(
+                "The messages of a session are received in their order: a selector cannot pick some of them.",
+                Scope.LINK,
+            )
+        deletes = event.attach.snd_settle_mode == SETTLED
+        wait_ms = min(number_property(event, wire_names.TIMEOUT, SESSION_WAIT_MS), SESSION_WAIT_MS)
+        self.consumer = self._subqueue.accept_session(self, deletes, filters.session_id, wait_ms, self.peer.gate)
+
+    def _reply(self) -> Attach:
+        """Return the answer to the attach, with what is in force of that which was asked for."""
+        reply = self.link.attach_reply()
+        source = reply.source
+        if source is not None:
+            source.filter = self._filters.in_force()
+            if source.distribution_mode == COPY and source.durable:
+                source.distribution_mode = MOVE
+            if source.default_outcome is not None:
+                source.default_outcome = RELEASED
+        if self._offered:
+            reply.offered_capabilities = self._offered
+        return reply
 
     @property
     def now_ms(self) -> int:
@@ -135,8 +217,11 @@ class Egress:
         try:
             settle = settlement_of(state, self._subqueue)
             for delivery in event.deliveries:
+                lock = cast("Lock", delivery.context)
+                if self._unsettled is not None:
+                    self._unsettled.pop(lock, None)
                 try:
-                    settle(cast("Lock", delivery.context))
+                    settle(lock)
                 except ProtocolError as error:
                     self._refuse(delivery, error, operation)
                 else:
@@ -158,10 +243,13 @@ class Egress:
         """The settlement is part of a transaction: it is confirmed now, and happens at the discharge."""
         for delivery in event.deliveries:
             lock = cast("Lock", delivery.context)
+            if self._unsettled is not None:
+                self._unsettled.pop(lock, None)
             try:
                 settle = settlement_of(state.outcome, self._subqueue)
                 transaction = self._subqueue.namespace.transactions.find(state.txn_id, self.peer)
-                transaction.settle(lock, partial(settle, lock), held_bytes_of_outcome(state.outcome))
+                held_bytes = held_bytes_of_outcome(state.outcome)
+                transaction.settle(lock, partial(settle, lock), held_bytes, event.is_settled)
             except ProtocolError as error:
                 self._fail_transaction(state, error)
                 self._refuse(delivery, error, operation_of(state.outcome))
@@ -192,6 +280,11 @@ class Egress:
     def close(self) -> None:
         self._stop_asking()
         self._subqueue.close_consumer(self.consumer)
+        if self._unsettled and not self.peer.is_lost:
+            # The client says what it wants of messages that it has looked at; it has not looked at these.
+            for lock in self._unsettled:
+                if not lock.is_enlisted:
+                    self._subqueue.release(lock)
         if self._detaching is not None:
             self._detaching.cancel()
 
@@ -208,6 +301,8 @@ class Egress:
                 self._subqueue.release(lock)
             else:
                 link.send(bare, lock.tag, prefix=prefix, context=lock)
+                if self._unsettled is not None:
+                    self._unsettled[lock] = None
                 self._count(lock.message)
         if link.credit <= 0:
             # It got all that it asked for; what it asks for next is another receive.
@@ -296,11 +391,8 @@ class Egress:
         link = self.link
         if link.is_gone:
             return
-        reply = link.attach_reply()
-        value: object = session.session_id
-        if isinstance(self._filter, Described):
-            value = Described(self._filter.descriptor, session.session_id)
+        reply = self._reply()
         assert reply.source is not None
-        reply.source.filter = {Symbol(wire_names.SESSION_FILTER): value}
+        reply.source.filter = self._filters.in_force_with(session.session_id)
         reply.properties = {Symbol(wire_names.LOCKED_UNTIL_UTC): wire_names.ticks_of(session.locked_until_ms)}
         link.accept(reply)

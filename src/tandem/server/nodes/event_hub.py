@@ -8,18 +8,19 @@ from tandem import wire_names
 from tandem.addresses import Address, HubPath
 from tandem.amqp import IncomingDelivery, LinkAttached, ReceiverLink, SenderLink
 from tandem.amqp.sections import NO_ENTRIES, Entries
-from tandem.amqp.types import Described, Int, Short, Symbol, Timestamp
+from tandem.amqp.types import Int, Short, Symbol, Timestamp
 from tandem.engine.hubs.description import DEFAULT_CONSUMER_GROUP, OPERATIONS_HUB
 from tandem.engine.hubs.event import offset_of, size_of
 from tandem.engine.hubs.hub import EventHub
 from tandem.engine.hubs.partition import Partition
-from tandem.engine.hubs.position import START, StartPosition, parse_selector
+from tandem.engine.hubs.position import START, parse_selector
 from tandem.engine.hubs.producers import read_number
 from tandem.engine.hubs.receiver import EventDelivery
 from tandem.engine.hubs.record import ProducerMark
 from tandem.errors import ArgumentError, ArgumentOutOfRange, NotAllowed, ProtocolError, Scope
 from tandem.server.nodes.acknowledging import Acknowledging
 from tandem.server.nodes.attaching import SETTLED, sending_properties
+from tandem.server.nodes.link_filters import LinkFilters
 from tandem.server.nodes.link_meter import LinkMeter
 from tandem.wire_names import RECEIVER_EPOCH
 
@@ -137,11 +138,15 @@ class EventEgress:
         self._has_metrics = wire_names.RECEIVER_RUNTIME_METRIC in (event.attach.desired_capabilities or [])
         epoch = _owner_level(event)
         name = (event.attach.properties or {}).get(wire_names.RECEIVER_NAME)
-        position = _position(event)
+        filters = LinkFilters(event)
+        # Without a filter everything is wanted.
+        position = START if filters.selector is None else parse_selector(filters.selector)
         receiver_name = str(name)[:64] if isinstance(name, str) else None
         self.receiver = partition.open_receiver(self, group, epoch, receiver_name, position, peer.gate)
         reply = link.attach_reply()
         reply.snd_settle_mode = SETTLED
+        if reply.source is not None:
+            reply.source.filter = filters.in_force()
         link.accept(reply)
 
     # --- from the client ------------------------------------------------------------------------------------
@@ -201,19 +206,6 @@ class EventEgress:
                 "runtime_info_retrieval_time_utc": Timestamp(partition.hub.namespace.now_ms),
             }
         )
-
-
-def _position(event: LinkAttached) -> StartPosition:
-    """Without a filter everything is wanted."""
-    source = event.attach.source
-    filters = source.filter if source is not None else None
-    if filters is None or wire_names.SELECTOR_FILTER not in filters:
-        return START
-    wanted = filters[wire_names.SELECTOR_FILTER]
-    text = wanted.value if isinstance(wanted, Described) else wanted
-    if not isinstance(text, str):
-        raise ArgumentError(f"{wire_names.SELECTOR_FILTER} must be a string, got {text!r:.80}", Scope.LINK)
-    return parse_selector(str(text))
 
 
 def _owner_level(event: LinkAttached) -> int | None:

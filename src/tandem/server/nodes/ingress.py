@@ -8,6 +8,7 @@ from tandem import wire_names
 from tandem.addresses import Address, SubQueue, parse_address
 from tandem.amqp import ACCEPTED, IncomingDelivery, LinkAttached, ReceiverLink, TransactionalState
 from tandem.amqp.delivery_states import DeliveryState
+from tandem.amqp.types import Symbol
 from tandem.auth import Right
 from tandem.engine.intake import Draft
 from tandem.engine.message import SCHEDULED
@@ -50,6 +51,8 @@ class Ingress(Acknowledging):
         reply = link.attach_reply()
         reply.max_message_size = queue.max_message_size_bytes
         reply.properties = sending_properties(queue.max_batch_size_bytes)
+        if wire_names.DELAYED_DELIVERY in (event.attach.desired_capabilities or []):
+            reply.offered_capabilities = [Symbol(wire_names.DELAYED_DELIVERY)]
         link.accept(reply)
         link.grant(_CREDIT)
 

@@ -36,7 +36,11 @@ class ResponseLink:
         target = event.attach.target
         self.target_address = target.address if isinstance(target, Target) else None
         self._waiting: deque[tuple[bytes, Room | None]] = deque()
-        link.accept()
+        reply = link.attach_reply()
+        if reply.source is not None:
+            # Answers are not filtered, whatever was asked for.
+            reply.source.filter = None
+        link.accept(reply)
 
     def send(self, payload: bytes, room: Room | None = None) -> None:
         """Send an answer, or keep it until there is credit. Its request leaves its room with it."""
