@@ -230,7 +230,7 @@ async def test_a_durable_subscription_is_on_disk_when_its_attach_is_answered(tmp
             commit()
 
         loop = asyncio.get_running_loop()
-        broker.runner._store.commit = held_up  # type: ignore[method-assign] - a disk that takes its time
+        broker.runner._store.commit = held_up  # type: ignore[method-assign]  # a disk that takes its time
         attaching = asyncio.create_task(named_receiver(client, "audit", subscribing(is_durable=True)))
         await until(lambda: subscriptions(broker) == ["audit$client$D"])
         await until(lambda: broker.runner.is_committing)

@@ -15,6 +15,8 @@ from tandem.amqp.terminus import Source
 from tandem.amqp.types import Described, Symbol, ULong
 from tandem.driver import Client, Receiver
 from tandem.engine.hubs.description import EventHubDescription
+from tandem.engine.message import BrokeredMessage
+from tandem.engine.queries import MessagesQuery, Query
 from tandem.errors import RemoteError
 from tandem.server.broker import Broker
 from tests.markers import spec
@@ -253,6 +255,46 @@ async def test_a_selector_that_is_asked_for_again_goes_on_where_it_was(tmp_path:
         await plain.confirm(first, RELEASED)
         again = await client.receiver(selecting("colour = 'blue' AND number = 0"), credit=1)
         assert data_of(await again.receive()) == b"blue-0"
+
+
+def count_reads(broker: Broker) -> list[int]:
+    """Return a list that gets the number of messages of each page that is read from now on."""
+    counted: list[int] = []
+    store = broker.runner._store
+    read = store.read
+
+    def counting(query: Query) -> None:
+        if isinstance(query, MessagesQuery):
+            answer = query.answer
+
+            def answering(messages: list[BrokeredMessage]) -> None:
+                counted.append(len(messages))
+                answer(messages)
+
+            query.answer = answering
+        read(query)
+
+    store.read = counting  # type: ignore[method-assign]  # the same store, counted
+    return counted
+
+
+async def test_a_message_costs_a_selector_the_same_whatever_waits_before_it(tmp_path: Path) -> None:
+    async with one_queue(tmp_path) as (broker, client):
+        await send(client, *["blue"] * 200)
+        red = await client.receiver(selecting("colour = 'red'"), credit=0)
+        assert await drained(red) == []
+        counted = count_reads(broker)
+        for _ in range(5):
+            await send(client, "red")
+            red.grant(1)
+            await red.confirm(await red.receive())
+            # The same for a client that opens a consumer for each message.
+            await red.close()
+            red = await client.receiver(selecting("colour = 'red'"), credit=0)
+        assert sum(counted) <= 10
+        browser = await client.receiver(browsing(), credit=0)
+        assert len(await drained(browser, 10)) == 10
+        assert sum(counted) <= 20
 
 
 @pytest.mark.parametrize(
