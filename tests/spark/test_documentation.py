@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tandem.cli.pipeline import jobs as pipeline
-from tandem.spark import options, servicebus
+from tandem.spark import capture_source, deltalake_source, options, servicebus
 from tandem.spark.given_options import Option
 from tandem.spark.report.results import Results
 from tandem.spark.schemas import EVENTS, MESSAGES
@@ -16,7 +16,12 @@ from tandem.spark.schemas import EVENTS, MESSAGES
 REFERENCE = (Path(__file__).parents[2] / "docs" / "reference" / "spark.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("option", [*options.KNOWN_OPTIONS, *servicebus.KNOWN_OPTIONS], ids=lambda option: option.name)
+KNOWN_OPTIONS = [
+    option for module in (options, servicebus, capture_source, deltalake_source) for option in module.KNOWN_OPTIONS
+]
+
+
+@pytest.mark.parametrize("option", KNOWN_OPTIONS, ids=lambda option: option.name)
 def test_every_option_is_described(option: Option) -> None:
     for name in (option.name, *option.aliases):
         assert f"`{name}`" in REFERENCE

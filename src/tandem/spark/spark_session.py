@@ -32,6 +32,8 @@ _SETTINGS: Final = {
     "spark.redaction.regex": _REDACTION,
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Of what a sink is handed at once. With Spark's own 64 MB, a task that captures takes three times as much memory.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "16m",
     "spark.ui.enabled": "false",
 }
 
@@ -111,10 +113,12 @@ def _register_formats(spark: SparkSession) -> None:
 
     It looks for data sources only if `sh -c "command -v PYTHON"` succeeds, with a path that it does not quote.
     """
+    from pyspark_capture import DefaultSource as Capture
+    from pyspark_deltalake import DefaultSource as DeltaLake
     from pyspark_eventhubs import DefaultSource as EventHubs
     from pyspark_servicebus import DefaultSource as ServiceBus
 
-    for source in (EventHubs, ServiceBus):
+    for source in (Capture, DeltaLake, EventHubs, ServiceBus):
         spark.dataSource.register(source)
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import functions as sql
 
 from tandem.location import Location, LocationLike
 from tandem.spark.connection import parse
-from tandem.spark.jobs.capture import capture, read_captured
+from tandem.spark.jobs.capture import CaptureOutput, capture, read_captured
 from tandem.spark.options import FORMAT
 
 __all__ = ["OPERATIONS_HUB", "Namespaces", "Result", "read", "refresh", "write"]
@@ -34,7 +34,8 @@ def refresh(spark: SparkSession, namespaces: Namespaces, out: LocationLike) -> D
     every: list[DataFrame] = []
     for name, connection_string in _named(namespaces).items():
         place = Location(out) / _EVENTS / name
-        capture(spark, {"connectionString": connection_string}, OPERATIONS_HUB, place).awaitTermination()
+        output = CaptureOutput.parse(place)
+        capture(spark, {"connectionString": connection_string}, OPERATIONS_HUB, output).awaitTermination()
         every.append(read_captured(spark, place).withColumn("source", sql.lit(name)))
     return reduce(DataFrame.unionByName, every)
 

@@ -1,0 +1,107 @@
+"""Files of a batch as one transaction of a Delta table, by delta-rs: nothing of it needs Spark or a jar.
+
+A transaction carries the query and the number of its batch. A batch that comes again after a crash finds its number in
+the log of the table, and is not written twice.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from tandem.errors import ConfigurationError
+from tandem.lake.captured_file import CapturedFile
+from tandem.lake.place import Place
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from deltalake.transaction import AddAction, RemoveAction
+
+__all__ = ["add_captured", "commit", "is_committed", "open_table"]
+
+_INSTALL: Final = "Delta tables need deltalake: pip install 'tandem-bus[lake]'"
+
+
+def open_table(place: Place) -> DeltaTable | None:
+    """Return the table as it is now; None if there is none."""
+    try:
+        from deltalake import DeltaTable
+    except ImportError as error:
+        raise ConfigurationError(f"{_INSTALL} ({error})") from error
+    options = place.delta_options()
+    return DeltaTable(str(place), storage_options=options) if DeltaTable.is_deltatable(str(place), options) else None
+
+
+def is_committed(table: DeltaTable | None, query: str, batch: int) -> bool:
+    last = None if table is None else table.transaction_version(query)
+    return last is not None and last >= batch
+
+
+def commit(
+    place: Place,
+    table: DeltaTable | None,
+    actions: Sequence[AddAction | RemoveAction],
+    schema: Any,
+    partition_by: Sequence[str],
+    transaction: tuple[str, int],
+    configuration: Mapping[str, str] | None = None,
+) -> None:
+    """Apply adds and removes in one step, together with the query and its batch. Make the table if there is none."""
+    from deltalake import CommitProperties, Schema, Transaction
+    from deltalake.transaction import create_table_with_add_actions
+
+    properties = CommitProperties(app_transactions=[Transaction(*transaction)])
+    columns = Schema.from_arrow(schema)
+    if table is None:
+        create_table_with_add_actions(
+            str(place),
+            columns,
+            list(actions),  # type: ignore[arg-type] # a table that is not there has no files to remove
+            "error",
+            partition_by=list(partition_by),
+            configuration=dict(configuration or {}),
+            storage_options=place.delta_options(),
+            commit_properties=properties,
+        )
+        return
+    if list(table.metadata().partition_columns) != list(partition_by):
+        raise ConfigurationError(
+            f"{place} is a table partitioned by {', '.join(table.metadata().partition_columns) or 'nothing'}, not by "
+            f"{', '.join(partition_by)}: an earlier release made it, or another program. Give another place"
+        )
+    _add_columns(table, schema)
+    table.create_write_transaction(
+        list(actions), "append", columns, partition_by=list(partition_by), commit_properties=properties
+    )
+
+
+def _add_columns(table: DeltaTable, schema: Any) -> None:
+    """Add the columns, and the fields of structs, that the table does not have yet."""
+    from deltalake import Schema
+
+    known = {one.name: one.type for one in table.schema().fields}
+    new = [one for one in Schema.from_arrow(schema).fields if known.get(one.name) != one.type]
+    if new:
+        table.alter.add_columns(new)
+
+
+def add_captured(file: CapturedFile, partition_by: Sequence[str]) -> AddAction:
+    """Return the entry of the log for a file of captured events, with what lets readers skip it."""
+    from deltalake.transaction import AddAction
+
+    stats = {
+        "numRecords": file.eventCount,
+        "minValues": {"sequenceNumber": file.firstSequenceNumber, "enqueuedTime": _stat(file.firstEnqueueTime)},
+        "maxValues": {"sequenceNumber": file.lastSequenceNumber, "enqueuedTime": _stat(file.lastEnqueueTime)},
+        "nullCount": {"sequenceNumber": 0, "enqueuedTime": 0},
+    }
+    values: dict[str, str | None] = {name: getattr(file, name) for name in partition_by}
+    return AddAction(file.path, file.sizeInBytes, values, int(time.time() * 1_000), True, json.dumps(stats))
+
+
+def _stat(moment: str) -> str:
+    """Return a time as the log has it: with milliseconds, in UTC."""
+    return datetime.fromisoformat(moment).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
