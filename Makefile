@@ -111,7 +111,7 @@ crash: setup ## kill the broker N times under load and account for every message
 drill: setup ## N outages at random under a paired client, J at a time, every message accounted for: make drill N=100
 	$(PY) -m tests.drill.run --jobs $(or $(J),2) --drills $(if $(filter command% environment%,$(origin N)),$(N),100)
 
-spark-crash: setup $(VENV)/.stamp-spark ## kill driver, executors and broker N times each under a capture, and compare: make spark-crash N=20
+spark-crash: setup $(VENV)/.stamp-spark ## kill driver, executors and broker N times each under captures to a disk and to S3, and compare: make spark-crash N=20
 	$(PY) -m tests.spark.run --rounds $(if $(filter command% environment%,$(origin N)),$(N),20)
 
 # Not in `make test`: how fast a machine fills its memory, its disk and its event loop decides how long each takes.
