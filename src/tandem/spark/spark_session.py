@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyspark
 from pyspark.sql import SparkSession
@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from tandem.spark.java import Java, cache_folder, find_java
 from tandem.spark.spark_home import light_home
 
-__all__ = ["DEFAULT_MASTER", "SMALL_DATA_SETTINGS", "chosen_java", "session"]
+__all__ = ["DEFAULT_MASTER", "SMALL_DATA_SETTINGS", "activate", "chosen_java", "session"]
 
 DEFAULT_MASTER: Final = "local[*]"
 
@@ -106,6 +106,18 @@ def session(
     if any(character.isspace() for character in os.environ["PYSPARK_PYTHON"]):
         _register_formats(made)
     return made
+
+
+def activate(spark: SparkSession) -> None:
+    """Make the session the active one of this thread.
+
+    Spark looks up the format of a `writeStream` in the active session of the thread that starts it. A thread other than
+    the one that made the session has none, and would not find formats that are written in Python.
+    """
+    # Any: Java, by py4j. A client of Spark Connect has none, and needs none.
+    jvm: Any = getattr(spark, "_jvm", None)
+    if jvm is not None:
+        jvm.SparkSession.setActiveSession(spark._jsparkSession)
 
 
 def _register_formats(spark: SparkSession) -> None:

@@ -20,6 +20,7 @@ from tandem.spark import capture_source, checkpoints, deltalake_source
 from tandem.spark.capture_source import CaptureFormat
 from tandem.spark.options import ARROW, FORMAT, EventHubsOptions
 from tandem.spark.schemas import CAPTURED, EVENTS
+from tandem.spark.spark_session import activate
 from tandem.spark.typed_properties import COLUMN
 
 __all__ = ["CaptureFormat", "CaptureOutput", "capture", "read_captured"]
@@ -74,6 +75,7 @@ def capture(
         )
     query = checkpoints.query_of(checkpoint)
     checkpoints.claim(output.place, hub, query, checkpoint)
+    activate(spark)
     return (
         events.writeStream.queryName(f"capture {hub}")
         .format(capture_source.FORMAT)
