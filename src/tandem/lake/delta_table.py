@@ -7,6 +7,7 @@ the log of the table, and is not written twice.
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -20,9 +21,14 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from deltalake.transaction import AddAction, RemoveAction
 
-__all__ = ["add_captured", "commit", "is_committed", "open_table"]
+__all__ = ["add_captured", "commit", "compact", "is_committed", "is_table", "open_table", "vacuum"]
 
 _INSTALL: Final = "Delta tables need deltalake: pip install 'tandem-bus[lake]'"
+
+
+def is_table(place: Place) -> bool:
+    """True if there is a Delta table. This does not need deltalake."""
+    return place.exists("_delta_log")
 
 
 def open_table(place: Place) -> DeltaTable | None:
@@ -105,3 +111,21 @@ def add_captured(file: CapturedFile, partition_by: Sequence[str]) -> AddAction:
 def _stat(moment: str) -> str:
     """Return a time as the log has it: with milliseconds, in UTC."""
     return datetime.fromisoformat(moment).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def compact(place: Place, target_bytes: int) -> tuple[int, int]:
+    """Put small files together in one transaction. Return how many were replaced, and by how many."""
+    table = open_table(place)
+    if table is None:
+        return 0, 0
+    done = table.optimize.compact(target_size=target_bytes, max_concurrent_tasks=1)
+    return int(done["numFilesRemoved"]), int(done["numFilesAdded"])
+
+
+def vacuum(place: Place, older_than_s: float, *, is_full: bool, is_dry_run: bool) -> list[str]:
+    """Delete files that no version of this age needs and, if `is_full`, those that were never part of the table."""
+    table = open_table(place)
+    if table is None:
+        return []
+    hours = math.ceil(older_than_s / 3_600)
+    return list(table.vacuum(hours, dry_run=is_dry_run, enforce_retention_duration=False, full=is_full))

@@ -15,6 +15,7 @@ import typer
 from tandem.cli.pairing.pair import PrimaryNamespace
 from tandem.cli.pipeline.spark_session import open_spark
 from tandem.cli.pipeline.storage import Checkpoint, Storage, place_of
+from tandem.cli.pipeline.tables import compact_table, vacuum_table
 from tandem.cli.shared.broker import broker_of
 from tandem.cli.shared.commands import command_group
 from tandem.cli.shared.options import AsJson, Connection
@@ -298,6 +299,10 @@ def drain(
     )
     for row in done.left[:10]:
         typer.echo(f"left: {row['queue']} {row['sequenceNumber']}: {row['outcome']}", err=True)
+
+
+app.command("compact")(compact_table)
+app.command("vacuum")(vacuum_table)
 
 
 @app.command("report")

@@ -12,6 +12,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructField, StructType
 
 from tandem.errors import ConfigurationError
+from tandem.lake.delta_table import is_table
 from tandem.lake.layout import HIVE_COLUMNS
 from tandem.lake.manifests import has_manifests
 from tandem.lake.place import Place
@@ -146,6 +147,6 @@ def read_captured(spark: SparkSession, out: LocationLike | Place) -> DataFrame:
         return spark.read.schema(CAPTURED).parquet(str(place))
     is_manifest = has_manifests(place)
     source = capture_source.FORMAT if is_manifest else deltalake_source.FORMAT
-    if not is_manifest and not place.exists("_delta_log"):
+    if not is_manifest and not is_table(place):
         return spark.createDataFrame([], CAPTURED)
     return spark.read.format(source).options(**place.options.to_options()).load(str(place))
