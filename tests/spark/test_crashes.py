@@ -1,6 +1,6 @@
 """A task or a broker that dies in the middle of a query: what was written is what was sent.
 
-A driver and an executor die in `test_cluster.py`.
+A driver and an executor die in `test_cluster.py`; every format dies at every point in `make spark-crash`.
 """
 
 from __future__ import annotations
@@ -55,9 +55,7 @@ def test_a_query_lives_on_while_the_broker_is_killed_and_comes_back(spark: Spark
 
 
 @mission("M31")
-@pytest.mark.parametrize(
-    "file_format, point", [("parquet", "writing"), ("parquet", "renamed"), ("delta", "written"), ("avro", "renamed")]
-)
+@pytest.mark.parametrize("file_format, point", [("parquet", "writing"), ("avro", "renamed")])
 def test_a_capture_to_a_disk_whose_process_is_killed_loses_and_doubles_nothing(
     spark: SparkSession, broker: Broker, make_hub: MakeHub, tmp_path: Path, file_format: CaptureFormat, point: Point
 ) -> None:
@@ -68,18 +66,15 @@ def test_a_capture_to_a_disk_whose_process_is_killed_loses_and_doubles_nothing(
 
 
 @mission("M31")
-@pytest.mark.parametrize("file_format, point", [("parquet", "counted"), ("delta", "counted"), ("avro", "written")])
 def test_a_capture_to_an_object_store_whose_process_is_killed_loses_and_doubles_nothing(
     spark: SparkSession,
     broker: Broker,
     make_hub: MakeHub,
     make_bucket: MakeBucket,
     tmp_path: Path,
-    file_format: CaptureFormat,
-    point: Point,
 ) -> None:
     hub = make_hub(EVENTS)
-    output = CaptureOutput(make_bucket(), file_format, Place.parse(tmp_path / "checkpoint"))
-    python_dies(spark, broker, hub, output, 1, point)
-    assert gone_on(spark, broker, hub, output, 1, point) == Counter(range(EVENTS))
+    output = CaptureOutput(make_bucket(), "delta", Place.parse(tmp_path / "checkpoint"))
+    python_dies(spark, broker, hub, output, 1, "counted")
+    assert gone_on(spark, broker, hub, output, 1, "counted") == Counter(range(EVENTS))
     assert Counter(int(row.body) for row in read_captured(spark, output.place).collect()) == Counter(range(EVENTS))
