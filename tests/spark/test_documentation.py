@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from tandem.spark import capture_source, deltalake_source, options, servicebus
 from tandem.spark.given_options import Option
 from tandem.spark.report.results import Results
 from tandem.spark.schemas import EVENTS, MESSAGES
+from tandem.spark.service.configuration import SERVICE_SETTINGS
 
 REFERENCE = (Path(__file__).parents[2] / "docs" / "reference" / "spark.md").read_text(encoding="utf-8")
 
@@ -39,3 +42,10 @@ def test_every_column_command_and_result_is_named() -> None:
         assert f"`tandem pipeline {command.name}" in REFERENCE
     for result in dataclasses.fields(Results):
         assert f"`{result.name}`" in REFERENCE
+
+
+def test_every_setting_of_the_service_is_named() -> None:
+    for setting in SERVICE_SETTINGS:
+        assert f"`{setting}`" in REFERENCE, f"{setting} is missing"
+    [example] = re.findall(r"```toml\n# pipeline.toml\n(.*?)```", REFERENCE, re.DOTALL)
+    assert set(tomllib.loads(example)) <= set(SERVICE_SETTINGS)

@@ -13,6 +13,7 @@ from typing import Annotated, Final
 import typer
 
 from tandem.cli.pairing.pair import PrimaryNamespace
+from tandem.cli.pipeline.run import run_pipeline
 from tandem.cli.pipeline.spark_session import open_spark
 from tandem.cli.pipeline.storage import Checkpoint, Storage, place_of
 from tandem.cli.pipeline.tables import compact_table, vacuum_table
@@ -301,6 +302,7 @@ def drain(
         typer.echo(f"left: {row['queue']} {row['sequenceNumber']}: {row['outcome']}", err=True)
 
 
+app.command("run")(run_pipeline)
 app.command("compact")(compact_table)
 app.command("vacuum")(vacuum_table)
 

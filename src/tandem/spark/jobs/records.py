@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
+from tandem.errors import ConfigurationError
 from tandem.location import Location, LocationLike
 from tandem.spark.connection import parse
 from tandem.spark.jobs.capture import CaptureOutput, capture, read_captured
@@ -69,6 +70,10 @@ def write(results: Sequence[Result], out: LocationLike, written: Callable[[str],
     Calls `written` with the name of each result. Results are written at the same time: most of the time of a small
     one goes into planning, which keeps one core busy.
     """
+
+    kept = [one.name for one in results if (Location(out) / one.name / "_delta_log").exists()]
+    if kept:
+        raise ConfigurationError(f"{out} has {kept[0]} of `tandem pipeline run`, which keeps it: give another --out")
 
     def write_one(result: Result) -> str:
         table = result.table.coalesce(1).sortWithinPartitions(*result.first, *result.table.columns)
