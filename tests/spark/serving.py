@@ -51,7 +51,7 @@ class Service:
 def configured(folder: Path, broker: Broker, **more: object) -> Path:
     """Write a configuration file; JSON is TOML enough for its values."""
     (folder / "bus.txt").write_text(broker.connection_string)
-    settings = {"out": "out", "trigger": "100ms", "listen": "127.0.0.1:0", "latency_window": "5 seconds", **more}
+    settings = {"out": "out", "trigger": "500ms", "listen": "127.0.0.1:0", "latency_window": "5 seconds", **more}
     tables = settings.pop("tables", "")
     lines = [f"{name} = {json.dumps(value)}" for name, value in settings.items()]
     file = folder / "pipeline.toml"

@@ -243,8 +243,12 @@ class Soak:
             EventHubClient.from_connection_string(self._broker.connection_string, "$operations") as client,
             client.create_consumer("$Default", "0") as consumer,
         ):
-            while events := consumer.receive_batch(5_000, 2.0):
-                for event in events:
+            # Reading makes records too: the end is that of the beginning.
+            last = client.get_partition_properties("0").last_enqueued_sequence_number
+            number = -1
+            while number < last:
+                for event in consumer.receive_batch(5_000, 10.0):
+                    number = event.sequence_number or 0
                     record = json.loads(bytes(event.body))
                     if record["entity"] == QUEUE:
                         counted[record["operation"], "count"] += record["count"]

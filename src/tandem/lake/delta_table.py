@@ -12,16 +12,21 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from tandem.errors import ConfigurationError
 from tandem.lake.captured_file import CapturedFile
 from tandem.lake.place import Place
+from tandem.lake.reading import TableFile
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from deltalake.transaction import AddAction, RemoveAction
 
-__all__ = ["add_captured", "commit", "compact", "is_committed", "is_table", "open_table", "vacuum"]
+__all__ = ["add_captured", "commit", "compact", "is_committed", "is_table", "open_table", "table_files", "vacuum"]
 
 _INSTALL: Final = "Delta tables need deltalake: pip install 'tandem-bus[lake]'"
 
@@ -39,6 +44,26 @@ def open_table(place: Place) -> DeltaTable | None:
         raise ConfigurationError(f"{_INSTALL} ({error})") from error
     options = place.delta_options()
     return DeltaTable(str(place), storage_options=options) if DeltaTable.is_deltatable(str(place), options) else None
+
+
+def table_files(table: DeltaTable, partition: tuple[str, Sequence[str]] | None = None) -> list[TableFile]:
+    """Return the files of a table, and the values of its partitions, which the files do not hold.
+
+    `partition` is a column and the values that are wanted. Filters of delta-rs and pyarrow do the same, and take time
+    for each file of the table.
+    """
+    actions = pa.table(table.get_add_actions(flatten=True))
+    if partition is not None:
+        column, values = partition
+        actions = actions.filter(pc.is_in(actions[f"partition.{column}"], pa.array(values, pa.string())))
+    partitions = [name for name in actions.column_names if name.startswith("partition.")]
+    found = [
+        TableFile(
+            unquote(row["path"]), row["size_bytes"], {name.removeprefix("partition."): row[name] for name in partitions}
+        )
+        for row in actions.select(["path", "size_bytes", *partitions]).to_pylist()
+    ]
+    return sorted(found, key=lambda one: one.path)
 
 
 def is_committed(table: DeltaTable | None, query: str, batch: int) -> bool:

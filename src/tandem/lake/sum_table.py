@@ -8,16 +8,22 @@ that it touches, not the table. A record may come however late: it is added to i
 
 from __future__ import annotations
 
+import json
 import threading
+import time
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tandem.lake import delta_table
+from tandem.lake.file_writers import EXTENSIONS, ParquetFileWriter
 from tandem.lake.place import Place
+from tandem.lake.reading import TableFile, read_file
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -69,10 +75,14 @@ class SumTable:
                     delta_table.vacuum(self.place, self.kept_s, is_full=True, is_dry_run=False)
             return True
 
-    def rows(self) -> Any:
-        """Return the whole table in its present version, without the period; None if there is none."""
+    def rows(self, since: datetime | None = None) -> Any:
+        """Return the rows of the present version from a period on, or all; None if there is no table."""
         table = delta_table.open_table(self.place) if delta_table.is_table(self.place) else None
-        return None if table is None else table.to_pyarrow_table(columns=self.schema.names)
+        if table is None:
+            return None
+        first = "" if since is None else since.strftime(_PATTERNS[self.period])
+        files = [one for one in delta_table.table_files(table) if one.constants[PERIOD] >= first]
+        return self._read(files, self.schema)
 
     def _newest(self) -> DeltaTable | None:
         if self._opened is None:
@@ -87,29 +97,34 @@ class SumTable:
         return rows.append_column(pa.field(PERIOD, pa.string()), period)
 
     def _replace(self, table: DeltaTable | None, new: Any, query: str, batch: int) -> None:
-        from deltalake import CommitProperties, Transaction, write_deltalake
+        """Write the periods that have new rows again, in one transaction."""
+        from deltalake.transaction import RemoveAction
 
-        properties = CommitProperties(app_transactions=[Transaction(query, batch)])
-        if table is None:
-            write_deltalake(
-                str(self.place),
-                self._summed(new),
-                partition_by=[PERIOD],
-                configuration=_CONFIGURATION,
-                storage_options=self.place.delta_options(),
-                commit_properties=properties,
-            )
-            return
         periods = sorted(pc.unique(new.column(PERIOD)).to_pylist())
-        old = table.to_pyarrow_table(columns=new.column_names, filters=[(PERIOD, "in", periods)]).cast(new.schema)
-        listed = ", ".join(f"'{one}'" for one in periods)
-        write_deltalake(
-            table,
-            self._summed(pa.concat_tables([old, new])),
-            mode="overwrite",
-            predicate=f"{PERIOD} IN ({listed})",
-            commit_properties=properties,
+        replaced = [] if table is None else delta_table.table_files(table, (PERIOD, periods))
+        summed = self._summed(pa.concat_tables([self._read(replaced, new.schema), new]))
+        now_ms = int(time.time() * 1_000)
+        actions = [self._written(period, summed, now_ms) for period in periods]
+        removed = [RemoveAction(one.path, True, now_ms, one.size_bytes, dict(one.constants)) for one in replaced]
+        delta_table.commit(
+            self.place, table, [*actions, *removed], summed.schema, [PERIOD], (query, batch), _CONFIGURATION
         )
+
+    def _read(self, files: Sequence[TableFile], schema: Any) -> Any:
+        batches = [batch for one in files for batch in read_file(self.place, one, schema)]
+        return pa.Table.from_batches(batches, schema)
+
+    def _written(self, period: str, rows: Any, now_ms: int) -> Any:
+        """Write the rows of a period to a file, and return the entry of the log for it."""
+        from deltalake.transaction import AddAction
+
+        own = rows.filter(pc.equal(rows.column(PERIOD), period)).drop_columns([PERIOD])
+        path = f"{PERIOD}={period}/{uuid.uuid4().hex}{EXTENSIONS['parquet']}"
+        writer = ParquetFileWriter(self.place.open_output(path), own.schema)
+        for one in own.to_batches():
+            writer.write(one)
+        stats = json.dumps({"numRecords": own.num_rows})
+        return AddAction(path, writer.close(), {PERIOD: period}, now_ms, True, stats)
 
     def _summed(self, rows: Any) -> Any:
         keys = [name for name in rows.column_names if name not in self.sums]

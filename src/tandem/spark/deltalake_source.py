@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import unquote
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from tandem.lake.delta_table import open_table
+from tandem.lake.delta_table import open_table, table_files
 from tandem.lake.place import Place
 from tandem.lake.reading import TableFile, grouped
 from tandem.spark.file_reading import FilesPartition, read_partition
@@ -55,7 +54,7 @@ class DeltaLakeDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         place, table = self._table()
-        return _DeltaReader(place, _files(table), schema)
+        return _DeltaReader(place, table_files(table), schema)
 
     def _table(self) -> tuple[Place, DeltaTable]:
         given = GivenOptions(FORMAT, KNOWN_OPTIONS, dict(self.options), ())
@@ -70,19 +69,6 @@ class DeltaLakeDataSource(DataSource):
         if unknown:
             raise OptionError(f"deltalake: {place} needs the feature {unknown[0]}, which this format does not have")
         return place, table
-
-
-def _files(table: DeltaTable) -> list[TableFile]:
-    """Return the files of the table, and the values of its partitions, which the files do not hold."""
-    actions = pa.table(table.get_add_actions(flatten=True))
-    partitions = [name for name in actions.column_names if name.startswith("partition.")]
-    found = [
-        TableFile(
-            unquote(row["path"]), row["size_bytes"], {name.removeprefix("partition."): row[name] for name in partitions}
-        )
-        for row in actions.select(["path", "size_bytes", *partitions]).to_pylist()
-    ]
-    return sorted(found, key=lambda one: one.path)
 
 
 class _DeltaReader(DataSourceReader):

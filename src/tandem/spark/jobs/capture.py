@@ -56,12 +56,14 @@ def capture(
     output: CaptureOutput,
     *,
     trigger: Mapping[str, Any] | None = None,
+    name: str | None = None,
 ) -> StreamingQuery:
     """Start to capture from the oldest event on, or from where the last run ended.
 
     `source` are options of the format `eventhubs`. Without a `trigger` it ends when everything is captured that was
-    there at the start.
+    there at the start. `name` is that of the query, by which a session tells its queries apart.
     """
+    query_name = name or f"capture {hub}"
     reader = spark.readStream.format(FORMAT).options(**_source_options(source, hub))
     if output.file_format == "avro":
         types = {one.name: one.dataType for one in EVENTS} | {COLUMN: capture_source.TYPED_PROPERTIES}
@@ -69,7 +71,7 @@ def capture(
     events = reader.load()
     checkpoint = output.checkpoint or checkpoints.default_checkpoint(output.place)
     if not output.place.is_ours:
-        return _capture_by_spark(events, hub, output, checkpoint, trigger)
+        return _capture_by_spark(events, hub, output, checkpoint, trigger, query_name)
     if output.place.exists(_SPARKS_LOG):
         raise ConfigurationError(
             f"{output.place} was written by Spark's own sink, which an earlier release used: give another place"
@@ -78,7 +80,7 @@ def capture(
     checkpoints.claim(output.place, hub, query, checkpoint)
     activate(spark)
     return (
-        events.writeStream.queryName(f"capture {hub}")
+        events.writeStream.queryName(query_name)
         .format(capture_source.FORMAT)
         .options(**output.place.options.to_options())
         .options(**output.options)
@@ -103,7 +105,12 @@ def _source_options(source: Mapping[str, str], hub: str) -> dict[str, str]:
 
 
 def _capture_by_spark(
-    events: DataFrame, hub: str, output: CaptureOutput, checkpoint: Place, trigger: Mapping[str, Any] | None
+    events: DataFrame,
+    hub: str,
+    output: CaptureOutput,
+    checkpoint: Place,
+    trigger: Mapping[str, Any] | None,
+    query_name: str,
 ) -> StreamingQuery:
     """The same onto a file system that only Spark has: by its own sink, which keeps a log of committed files."""
     if output.file_format != "parquet" or output.options:
@@ -113,7 +120,7 @@ def _capture_by_spark(
         )
     return (
         events.transform(_with_folders(hub))
-        .writeStream.queryName(f"capture {hub}")
+        .writeStream.queryName(query_name)
         .format("parquet")
         .partitionBy(*HIVE_COLUMNS)
         .option("path", str(output.place))

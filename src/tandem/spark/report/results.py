@@ -34,11 +34,14 @@ class Results:
     latencies: list[Row] = field(default_factory=list)
 
 
-def read_results(out: LocationLike, storage: StorageOptions | None = None) -> Results:
-    """Read the tables that jobs have written there, or that `tandem pipeline run` keeps there."""
+def read_results(out: LocationLike, storage: StorageOptions | None = None, *, until: datetime | None = None) -> Results:
+    """Read the tables that jobs have written there, or that `tandem pipeline run` keeps there.
+
+    With `until`, of the latter only the last day or month before it.
+    """
     folder = Location(out)
     place = Place.parse(str(out), storage)
-    found = {} if not place.is_ours else read_rows(place)
+    found = {} if not place.is_ours else read_rows(place, until)
     if not found:
         found = {name: _rows(folder / name) for name in _NAMES if (folder / name / "_SUCCESS").exists()}
     if not found:

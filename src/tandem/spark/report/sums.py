@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any, Final
 
@@ -30,6 +31,9 @@ _SMALLEST_MONEY: Final = Decimal("0.00000001")
 _BOUNDS: Final = (*map(str, LATENCY_BOUNDS_MS), "inf")
 
 OUTAGES: Final = "outages"
+
+# Days of a result that a live report shows. Outages and what belongs to them are few: all of them are shown.
+_SHOWN_DAYS: Final = {"costs": 31, "latencies": 1}
 
 
 @dataclass(frozen=True)
@@ -101,11 +105,16 @@ def sum_table(out: Place, name: str) -> SumTable:
     return SumTable(out.child(name), layout.schema, layout.time, layout.sums, layout.period)
 
 
-def read_rows(out: Place) -> dict[str, list[Row]]:
-    """Return the rows of each result that has a table of sums in this place, by the names of a report."""
+def read_rows(out: Place, until: datetime | None = None) -> dict[str, list[Row]]:
+    """Return the rows of each result that has a table of sums in this place, by the names of a report.
+
+    With `until`, results that grow with time are those of the last day or month before it: a page of what is going on
+    does not take longer from day to day.
+    """
     found: dict[str, list[Row]] = {}
     for name, (table, convert) in _RESULTS.items():
-        rows = sum_table(out, table).rows()
+        since = None if until is None or name not in _SHOWN_DAYS else until - timedelta(days=_SHOWN_DAYS[name])
+        rows = sum_table(out, table).rows(since)
         if rows is not None:
             found[name] = convert(rows.to_pylist())
     outages = _plain(out.child(OUTAGES))

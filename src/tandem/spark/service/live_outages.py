@@ -17,7 +17,6 @@ from pyspark.sql import functions as sql
 
 from tandem.lake import delta_table
 from tandem.lake.place import Place
-from tandem.lake.sum_table import PERIOD
 from tandem.spark.report.sums import OUTAGES, sum_table
 from tandem.spark.transforms.availability import outages
 from tandem.spark.transforms.operations import pairing_events
@@ -54,11 +53,9 @@ def refresh_outages(records: DataFrame, out: Place, query: str, batch: int) -> N
 def _computed(
     spark: SparkSession, out: Place, primary: str, entity: str, since: datetime | None
 ) -> list[dict[str, Any]]:
-    opened = delta_table.open_table(sum_table(out, "pairing_events").place)
-    if opened is None:
+    events = sum_table(out, "pairing_events").rows(since)
+    if events is None:
         return []
-    filters = None if since is None else [(PERIOD, ">=", f"{since:%Y-%m-%dT%H}")]
-    events = opened.to_pyarrow_table(filters=filters)
     is_own = pc.and_(pc.equal(events["primary"], primary), pc.equal(events["entity"], entity))
     events = events.filter(is_own)
     if since is not None:

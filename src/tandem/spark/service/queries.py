@@ -24,6 +24,7 @@ from tandem.spark.service.configuration import CaptureSettings, ServiceSettings
 from tandem.spark.service.live_outages import refresh_outages
 from tandem.spark.service.result_tables import ResultTable, result_tables
 from tandem.spark.spark_session import activate
+from tandem.spark.transforms.operations import pairing_events
 
 __all__ = ["PlannedQuery", "planned_queries"]
 
@@ -65,10 +66,8 @@ def _capture(spark: SparkSession, settings: ServiceSettings, one: CaptureSetting
         one.options,
     )
     source = {"connectionString": settings.namespaces[one.namespace]}
-    return PlannedQuery(
-        f"capture {one.namespace} {one.hub}",
-        lambda: capture(spark, source, one.hub, output, trigger=_trigger(settings)),
-    )
+    name = f"capture {one.namespace} {one.hub}"
+    return PlannedQuery(name, lambda: capture(spark, source, one.hub, output, trigger=_trigger(settings), name=name))
 
 
 def _result(
@@ -110,12 +109,15 @@ def _adding(
         records = batch.withColumn("source", sql.lit(namespace))
         records = records.persist() if len(tables) > 1 else records
         try:
+            is_told = job == "availability" and bool(pairing_events(records).limit(1).toArrow().num_rows)
             for one in tables:
+                if one.is_of_pairing and not is_told:
+                    continue
                 rows = one.rows(records)
                 if "source" in one.table.schema.names:
                     rows = rows.withColumn("source", sql.lit(namespace))
                 one.table.add(rows.toArrow(), query, number)
-            if job == "availability":
+            if is_told:
                 refresh_outages(records, settings.out, query, number)
         finally:
             if len(tables) > 1:

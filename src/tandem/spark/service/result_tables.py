@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from pyspark.sql import DataFrame
 
@@ -21,6 +22,8 @@ from tandem.spark.transforms.operations import operations, pairing_events
 
 __all__ = ["ResultTable", "result_tables"]
 
+_OF_PAIRING: Final = frozenset({"backlog", "pairing_events"})
+
 Rows = Callable[[DataFrame], DataFrame]
 
 
@@ -30,6 +33,8 @@ class ResultTable:
 
     table: SumTable
     rows: Rows
+    # True for one that is made of what paired clients told, which is nothing most of the time.
+    is_of_pairing: bool = False
 
 
 def result_tables(settings: ServiceSettings) -> dict[str, list[ResultTable]]:
@@ -46,6 +51,6 @@ def result_tables(settings: ServiceSettings) -> dict[str, list[ResultTable]]:
         },
     }
     return {
-        job: [ResultTable(sum_table(settings.out, name), rows) for name, rows in jobs[job].items()]
+        job: [ResultTable(sum_table(settings.out, name), rows, name in _OF_PAIRING) for name, rows in jobs[job].items()]
         for job in settings.jobs
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Final
 
@@ -62,7 +63,7 @@ def run_service(
 
 def _report(settings: ServiceSettings, refresh_s: int) -> str:
     try:
-        results = read_results(str(settings.out), settings.out.options)
+        results = read_results(str(settings.out), settings.out.options, until=datetime.now(UTC))
     except ConfigurationError:
         # There are none yet.
         results = Results()
