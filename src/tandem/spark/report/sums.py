@@ -20,7 +20,7 @@ from tandem.engine.metering import LATENCY_BOUNDS_MS
 from tandem.lake.place import Place
 from tandem.lake.sum_table import Period, SumTable
 
-__all__ = ["LAYOUTS", "OUTAGES", "PERCENTILES", "SumLayout", "read_rows", "sum_table"]
+__all__ = ["LAYOUTS", "OUTAGES", "PERCENTILES", "SumLayout", "latency_rows", "read_rows", "sum_table"]
 
 Row = dict[str, Any]
 
@@ -134,7 +134,7 @@ def _costs(rows: Iterable[Row]) -> list[Row]:
     return [{**row, "cost": row["cost"].quantize(_SMALLEST_MONEY, ROUND_HALF_UP)} for row in rows]
 
 
-def _latencies(rows: Iterable[Row]) -> list[Row]:
+def latency_rows(rows: Iterable[Row]) -> list[Row]:
     """Return percentiles: the first bound that so many operations lie within, None beyond the last."""
     found: list[Row] = []
     for row in rows:
@@ -179,7 +179,7 @@ def _pings(rows: Iterable[Row]) -> list[Row]:
 # By result: the table that it is read from, and how.
 _RESULTS: Final[Mapping[str, tuple[str, Callable[[Iterable[Row]], list[Row]]]]] = {
     "costs": ("costs", _costs),
-    "latencies": ("latencies", _latencies),
+    "latencies": ("latencies", latency_rows),
     "backlog": ("backlog", _depths("primary", "entity")),
     "backlog_queues": ("backlog_queues", _depths("namespace", "entity")),
     "pings": ("pairing_events", _pings),
