@@ -27,6 +27,8 @@ SERVICE_SPARK_SETTINGS: Final = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.streaming.numRecentProgressUpdates": "5",
     "spark.python.sql.dataFrameDebugging.enabled": "false",
+    # A worker that starts on a machine that is busy with recovering takes longer than Spark's own 15 s.
+    "spark.python.authenticate.socketTimeout": "120s",
 }
 
 _HTML: Final = "text/html; charset=utf-8"

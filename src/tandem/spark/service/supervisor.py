@@ -94,7 +94,7 @@ class Supervisor:
         state.failure = reason
         state.restarts += 1
         state.next_start_s = time.monotonic() + state.pause_s
-        self._say(f"{state.plan.name} failed: {reason}. It is started again in {state.pause_s:g} s")
+        self._say(f"{state.plan.name} failed: {reason.rstrip('.')}. It is started again in {state.pause_s:g} s")
         state.pause_s = min(2 * state.pause_s, _LONGEST_PAUSE_S)
 
     def _stop(self) -> None:
