@@ -17,6 +17,9 @@ __all__ = ["run_pipeline"]
 
 def run_pipeline(
     configuration: Annotated[Path, typer.Argument(metavar="FILE", help="What to run, as TOML.")],
+    once: Annotated[
+        bool, typer.Option("--once", help="Bring everything up to date and end, for a scheduler to repeat.")
+    ] = False,
     master: Annotated[
         str | None, typer.Option(metavar="URL", help="Where Spark runs.", show_default="this machine")
     ] = None,
@@ -40,6 +43,7 @@ def run_pipeline(
     \b
     Examples:
       tandem pipeline run pipeline.toml
+      tandem pipeline run pipeline.toml --once
     """
     from tandem.spark.service.configuration import read_service_settings
 
@@ -52,9 +56,12 @@ def run_pipeline(
     def say(sentence: str) -> None:
         typer.echo(f"run: {sentence}", err=True)
 
-    from tandem.spark.service.run import SERVICE_SPARK_SETTINGS, run_service
+    from tandem.spark.service.run import SERVICE_SPARK_SETTINGS, run_once, run_service
 
     with open_spark("run", master, settings={**SERVICE_SPARK_SETTINGS, **settings.spark}) as spark:
+        if once:
+            run_once(spark, settings, say)
+            return
         # After Spark, which has a handler of its own.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, ask_to_stop)

@@ -40,25 +40,25 @@ class PlannedQuery:
     start: Callable[[], StreamingQuery]
 
 
-def planned_queries(spark: SparkSession, settings: ServiceSettings) -> list[PlannedQuery]:
+def planned_queries(spark: SparkSession, settings: ServiceSettings, *, is_once: bool = False) -> list[PlannedQuery]:
+    """Return the queries of a service. With `is_once`, each ends when it has read what was there at its start."""
+    trigger: dict[str, Any] = {"availableNow": True} if is_once else {"processingTime": f"{settings.trigger_s} seconds"}
     tables = result_tables(settings)
     for place in (one.table.place for job in tables.values() for one in job):
         if place.exists("_SUCCESS"):
             raise ConfigurationError(f"{place} was written by another command of `tandem pipeline`: choose another out")
-    captures = [_capture(spark, settings, one) for one in settings.captures]
+    captures = [_capture(spark, settings, trigger, one) for one in settings.captures]
     results = [
-        _result(spark, settings, job, namespace, tables[job])
+        _result(spark, settings, trigger, job, namespace, tables[job])
         for job in settings.jobs
         for namespace in settings.namespaces
     ]
     return [*captures, *results]
 
 
-def _trigger(settings: ServiceSettings) -> dict[str, Any]:
-    return {"processingTime": f"{settings.trigger_s} seconds"}
-
-
-def _capture(spark: SparkSession, settings: ServiceSettings, one: CaptureSettings) -> PlannedQuery:
+def _capture(
+    spark: SparkSession, settings: ServiceSettings, trigger: dict[str, Any], one: CaptureSettings
+) -> PlannedQuery:
     output = CaptureOutput(
         one.place,
         cast("CaptureFormat", one.file_format),
@@ -67,11 +67,16 @@ def _capture(spark: SparkSession, settings: ServiceSettings, one: CaptureSetting
     )
     source = {"connectionString": settings.namespaces[one.namespace]}
     name = f"capture {one.namespace} {one.hub}"
-    return PlannedQuery(name, lambda: capture(spark, source, one.hub, output, trigger=_trigger(settings), name=name))
+    return PlannedQuery(name, lambda: capture(spark, source, one.hub, output, trigger=trigger, name=name))
 
 
 def _result(
-    spark: SparkSession, settings: ServiceSettings, job: str, namespace: str, tables: Sequence[ResultTable]
+    spark: SparkSession,
+    settings: ServiceSettings,
+    trigger: dict[str, Any],
+    job: str,
+    namespace: str,
+    tables: Sequence[ResultTable],
 ) -> PlannedQuery:
     name = f"{job} {namespace}"
     checkpoint = settings.checkpoints.child(job, namespace)
@@ -94,7 +99,7 @@ def _result(
             .writeStream.queryName(name)
             .foreachBatch(add)
             .option("checkpointLocation", str(checkpoint))
-            .trigger(**_trigger(settings))
+            .trigger(**trigger)
             .start()
         )
 

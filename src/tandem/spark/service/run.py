@@ -19,7 +19,7 @@ from tandem.spark.service.pages import Page, kept_for, serving
 from tandem.spark.service.queries import planned_queries
 from tandem.spark.service.supervisor import Supervisor
 
-__all__ = ["SERVICE_SPARK_SETTINGS", "run_service"]
+__all__ = ["SERVICE_SPARK_SETTINGS", "run_once", "run_service"]
 
 # A batch has few rows after it was summed up, and the same plan as the last one.
 SERVICE_SPARK_SETTINGS: Final = {
@@ -61,6 +61,14 @@ def run_service(
             supervisor.run(stop)
     finally:
         spark.streams.removeListener(metrics)
+
+
+def run_once(spark: SparkSession, settings: ServiceSettings, say: Callable[[str], object] = lambda _: None) -> None:
+    """Bring every capture and result up to date, one after the other. The next run, of either kind, goes on there."""
+    for plan in planned_queries(spark, settings, is_once=True):
+        query = plan.start()
+        query.awaitTermination()
+        say(f"{plan.name}: {sum(progress.numInputRows for progress in query.recentProgress):,} records")
 
 
 def _report(settings: ServiceSettings, refresh_s: int) -> str:
