@@ -27,7 +27,7 @@ COMPILE_LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --ge
 CHECKED := $(foreach path,src tests bench tools examples,\
 	$(if $(shell find $(path) -name '*.py' -print -quit 2>/dev/null),$(path))) hatch_build.py
 
-.PHONY: help setup spark check test test-quick test-compat test-sdks demo pictures bench fuzz crash drill spark-crash overload attack attack-memory checksum-cost simulate schemathesis coverage coverage-of-mission docs lock peers clean
+.PHONY: help setup spark check test test-quick test-compat test-sdks demo pictures bench fuzz crash drill spark-crash soak capture-memory overload attack attack-memory checksum-cost simulate schemathesis coverage coverage-of-mission docs lock peers clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */  \1\t/' | expand -t 24
@@ -111,8 +111,14 @@ crash: setup ## kill the broker N times under load and account for every message
 drill: setup ## N outages at random under a paired client, J at a time, every message accounted for: make drill N=100
 	$(PY) -m tests.drill.run --jobs $(or $(J),2) --drills $(if $(filter command% environment%,$(origin N)),$(N),100)
 
-spark-crash: setup $(VENV)/.stamp-spark ## kill driver, executors and broker N times each under a capture, and compare: make spark-crash N=20
+spark-crash: setup $(VENV)/.stamp-spark ## kill driver, executors and broker N times each under captures to a disk and to S3, and compare: make spark-crash N=20
 	$(PY) -m tests.spark.run --rounds $(if $(filter command% environment%,$(origin N)),$(N),20)
+
+soak: setup $(VENV)/.stamp-spark ## `tandem pipeline run` for S seconds at R events a second with N kills of driver, worker and broker: make soak S=3600 R=2000 N=20
+	$(PY) -m tests.spark.soak --seconds $(or $(S),3600) --rate $(or $(R),2000) --kills $(if $(filter command% environment%,$(origin N)),$(N),20)
+
+capture-memory: setup $(VENV)/.stamp-spark ## memory of a capture of N events of 1 MB, by format: make capture-memory N=1200
+	$(PY) -m tests.spark.capture_memory --events $(if $(filter command% environment%,$(origin N)),$(N),1200)
 
 # Not in `make test`: how fast a machine fills its memory, its disk and its event loop decides how long each takes.
 overload: setup ## put real load on a broker past each of its limits, and see the official SDK wait and recover

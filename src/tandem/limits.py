@@ -805,3 +805,12 @@ MAX_PRICE_DIGITS: Final = 6
 # Stops. Moving the clock of a test bus stops at each moment at which something is due, so that things happen in their
 # order; but what is due every few seconds for a week does not make it stop more often than this.
 MAX_CLOCK_STOPS: Final = 1_000
+
+# --- Captures -----------------------------------------------------------------------------------------------------
+
+# Columns, those inside objects counted. What payloads may make of a table that they are parsed into: objects with
+# numbers or names as keys would make a column of each. Service: not published.
+MAX_PAYLOAD_COLUMNS: Final = 1_000
+
+# Levels. Objects and lists within each other in a parsed payload. Service: not published.
+MAX_PAYLOAD_DEPTH: Final = 16

@@ -18,8 +18,9 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 
 from tandem.spark import session
-from tandem.spark.jobs.capture import capture, read_captured
+from tandem.spark.jobs.capture import CaptureOutput, capture, read_captured
 from tandem.spark.spark_session import chosen_java
+from tests.spark.doomed_capture import doom
 from tests.spark.doomed_driver import capture_until_death
 from tests.spark.killing import kill_java_above
 from tests.spark.small_spark import SETTINGS
@@ -74,7 +75,7 @@ def main(
     spark = session("cluster", master=master, settings=settings, shows_progress=False)
     expected = Counter(range(events))
     bus = {"connectionString": connection_string}
-    capture(spark, {**bus, "minPartitions": "4"}, hub, out / "captured").awaitTermination()
+    capture(spark, {**bus, "minPartitions": "4"}, hub, CaptureOutput.parse(out / "captured")).awaitTermination()
     is_captured = numbers(read_captured(spark, out / "captured")) == expected
     kept: list[bool] = []
     for number in range(rounds):
@@ -82,7 +83,8 @@ def main(
         kept.append(survive(spark, {**bus, "eventHub": hub, "minPartitions": "4"}, out / str(number)) == expected)
     print(json.dumps({"java": chosen_java().origin, "is_captured": is_captured, "survived": kept}), flush=True)
     if doomed_batch is not None:
-        capture_until_death(spark, connection_string, hub, out / DOOMED, "delta", doomed_batch)
+        doom(out / DOOMED / "_checkpoint", doomed_batch, "counted", kills_java=True)
+        capture_until_death(spark, connection_string, hub, CaptureOutput.parse(out / DOOMED, "delta"))
     spark.stop()
 
 

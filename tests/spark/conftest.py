@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import unittest.mock
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,11 +13,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tandem.testing import Broker
+from tests.lake.s3_server import make_bucket, s3_server
 from tests.spark.filling import fill
-from tests.spark.small_spark import SETTINGS
+from tests.spark.small_spark import ROOT, SETTINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["MakeHub", "broker", "commands_share", "make_bucket", "make_hub", "make_queue", "s3_server", "spark"]
 
 MakeHub = Callable[..., str]
 MakeUri = Callable[[Path], str]
@@ -61,18 +65,21 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     folder: Path = tmp_path_factory.mktemp("spark")
     before = Path.cwd()
     os.chdir(folder)
+    # Workers find the tests too: a test may register a data source of its own.
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     try:
-        made = session(
-            "tests",
-            # A task that fails is tried again, as on a cluster.
-            master="local[2,3]",
-            settings={
-                **SETTINGS,
-                "spark.sql.warehouse.dir": str(folder / "warehouse"),
-                "spark.local.dir": str(folder / "local"),
-            },
-            shows_progress=False,
-        )
+        with unittest.mock.patch.dict(os.environ, {"PYTHONPATH": path}):
+            made = session(
+                "tests",
+                # A task that fails is tried again, as on a cluster.
+                master="local[2,3]",
+                settings={
+                    **SETTINGS,
+                    "spark.sql.warehouse.dir": str(folder / "warehouse"),
+                    "spark.local.dir": str(folder / "local"),
+                },
+                shows_progress=False,
+            )
     finally:
         os.chdir(before)
     yield made

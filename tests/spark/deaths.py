@@ -1,12 +1,14 @@
 """Three deaths in the middle of a query, each with what was captured in the end: every event, and each once.
 
-The driver dies between the commit of a batch and Spark's note of it, an executor in the middle of a task, the broker
-while it is read. `test_crashes.py` and `test_cluster.py` have one of each, `run.py` as many as one likes.
+The driver dies at a point of the commit of a batch, an executor in the middle of a task, the broker while it is read.
+`test_crashes.py` and `test_cluster.py` have some of each, `run.py` as many as one likes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import random
 import threading
 import time
@@ -14,17 +16,20 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tandem.spark.jobs.capture import CaptureFormat, capture
+from pyspark.errors import StreamingQueryException
+
+from tandem.spark.jobs.capture import CaptureOutput, capture
 from tandem.testing import Broker
-from tests.spark.captured import avro_bodies, delta_bodies, numbers_of
-from tests.spark.doomed_driver import DIED, EVENTS_IN_A_BATCH, doomed_source
+from tests.spark.captured import captured_bodies, listed_bodies, numbers_of
+from tests.spark.doomed_capture import Point, doom, has_died
+from tests.spark.doomed_driver import EVENTS_IN_A_BATCH, capture_until_death, doomed_source
 from tests.spark.filling import fill
 from tests.spark.small_spark import run_program
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["EVENTS", "PROGRAM_LIMIT_S", "broker_dies", "driver_dies", "executors_die", "gone_on"]
+__all__ = ["EVENTS", "PROGRAM_LIMIT_S", "broker_dies", "driver_dies", "executors_die", "gone_on", "python_dies"]
 
 # Events in a hub: three batches of the doomed driver.
 EVENTS: Final = 3 * EVENTS_IN_A_BATCH
@@ -33,22 +38,43 @@ EVENTS: Final = 3 * EVENTS_IN_A_BATCH
 PROGRAM_LIMIT_S: Final = 700.0
 
 
-def driver_dies(broker: Broker, hub: str, folder: Path, file_format: CaptureFormat, batch: int) -> None:
-    """A capture in a process of its own, whose driver is killed when a batch was committed."""
-    program = ("tests.spark.doomed_driver", broker.connection_string, hub, folder, file_format, str(batch))
-    killed = run_program(*program, timeout_s=PROGRAM_LIMIT_S)
-    assert (folder / DIED).exists(), killed.stderr[-4_000:]
+def driver_dies(broker: Broker, hub: str, output: CaptureOutput, batch: int, point: Point) -> None:
+    """A capture in a process of its own, whose driver is killed in a batch."""
+    checkpoint = _checkpoint(output)
+    doom(checkpoint, batch, point, kills_java=True)
+    program = ("tests.spark.doomed_driver", broker.connection_string, hub, str(output.place), checkpoint)
+    # The options of the store are not on the command line: they hold a key.
+    environment = {**os.environ, **(output.place.delta_options() or {})}
+    killed = run_program(*program, output.file_format, timeout_s=PROGRAM_LIMIT_S, environment=environment)
+    assert has_died(checkpoint), killed.stderr[-4_000:]
+
+
+def python_dies(spark: SparkSession, broker: Broker, hub: str, output: CaptureOutput, batch: int, point: Point) -> None:
+    """The same in this session: only the Python process is killed that writes or commits, which is enough."""
+    checkpoint = _checkpoint(output)
+    doom(checkpoint, batch, point, kills_java=False)
+    # A task that dies is tried again; a commit that dies ends the query.
+    with contextlib.suppress(StreamingQueryException):
+        capture_until_death(spark, broker.connection_string, hub, output)
+    assert has_died(checkpoint)
 
 
 def gone_on(
-    spark: SparkSession, broker: Broker, hub: str, folder: Path, file_format: CaptureFormat, batch: int
+    spark: SparkSession, broker: Broker, hub: str, output: CaptureOutput, batch: int, point: Point
 ) -> Counter[int]:
     """What was captured when another driver has gone on with what the dead one has left."""
-    read = delta_bodies if file_format == "delta" else avro_bodies
-    # All of that batch, and nothing behind it: it died where it was to die.
-    assert sum(numbers_of(read(folder)).values()) == EVENTS_IN_A_BATCH * (batch + 1)
-    capture(spark, doomed_source(broker.connection_string), hub, folder, file_format=file_format).awaitTermination()
-    return numbers_of(read(folder))
+    if point != "writing":
+        # That batch counts or it does not, and nothing behind it does: it died where it was to die.
+        counted = batch + 1 if point == "counted" else batch
+        assert numbers_of(captured_bodies(output.place)).total() == EVENTS_IN_A_BATCH * counted
+    # Who lists the folder can read all that there is.
+    numbers_of(listed_bodies(output.place))
+    capture(spark, doomed_source(broker.connection_string), hub, output).awaitTermination()
+    return numbers_of(captured_bodies(output.place))
+
+
+def _checkpoint(output: CaptureOutput) -> Path:
+    return (output.checkpoint or output.place.child("_checkpoint")).local_path
 
 
 def executors_die(master: str, broker: Broker, hub: str, folder: Path, rounds: int) -> dict[str, Any]:

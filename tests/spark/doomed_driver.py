@@ -1,65 +1,26 @@
-"""A capture whose driver is killed: `python -m tests.spark.doomed_driver CONNECTION_STRING HUB OUT FORMAT BATCH`.
+"""A capture whose driver is killed: `python -m tests.spark.doomed_driver CONNECTION_STRING HUB OUT CHECKPOINT FORMAT`.
 
-The job is `capture` as it is. Its sink commits batch number BATCH, and kills the driver before Spark can note that it
-did.
+The job is `capture` as it is. The checkpoint says in which batch the driver is killed, and at which point.
 """
 
 from __future__ import annotations
 
 import sys
-import unittest.mock
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSourceStreamArrowWriter, DataSourceStreamWriter, WriterCommitMessage
-from pyspark.sql.types import StructType
 
+from tandem.lake.place import Place
 from tandem.spark import session
-from tandem.spark.capture_files import AvroCaptureSink, DeltaCaptureSink
 from tandem.spark.jobs import capture as job
-from tests.spark.killing import kill_java_above
+from tests.spark.doomed_capture import doomed_captures
 from tests.spark.small_spark import SETTINGS
+
+__all__ = ["EVENTS_IN_A_BATCH", "capture_until_death", "doomed_source"]
 
 # Events in a batch: a hub of some dozens takes several.
 EVENTS_IN_A_BATCH: Final = 30
-
-# The file in the folder of a capture that says in which batch the driver is to die.
-DOOM: Final = "_doom"
-# What becomes of it when it does.
-DIED: Final = "_died"
-
-
-class DoomedWriter(DataSourceStreamArrowWriter):
-    """Does what the real one does, and dies of it."""
-
-    def __init__(self, real: DataSourceStreamWriter, out: str) -> None:
-        self.real = cast("DataSourceStreamArrowWriter", real)
-        self.out = Path(out)
-        self.doomed_batch = int((self.out / DOOM).read_text(encoding="ascii"))
-
-    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-        return self.real.write(iterator)
-
-    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        self.real.commit(messages, batchId)
-        if batchId == self.doomed_batch:
-            (self.out / DOOM).rename(self.out / DIED)
-            kill_java_above()
-
-    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - as above
-        self.real.abort(messages, batchId)
-
-
-class DoomedDelta(DeltaCaptureSink):
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
-        return DoomedWriter(DeltaCaptureSink.streamWriter(self, schema, overwrite), self.options["path"])
-
-
-class DoomedAvro(AvroCaptureSink):
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
-        return DoomedWriter(AvroCaptureSink.streamWriter(self, schema, overwrite), self.options["path"])
 
 
 def doomed_source(connection_string: str) -> dict[str, str]:
@@ -67,22 +28,17 @@ def doomed_source(connection_string: str) -> dict[str, str]:
     return {"connectionString": connection_string, "maxEventsPerTrigger": str(EVENTS_IN_A_BATCH)}
 
 
-def capture_until_death(
-    spark: SparkSession, connection_string: str, hub: str, out: Path, file_format: job.CaptureFormat, batch: int
-) -> None:
-    out.mkdir(parents=True)
-    (out / DOOM).write_text(str(batch), encoding="ascii")
-    # Nothing else of the job is changed.
-    with unittest.mock.patch.multiple(job, DeltaCaptureSink=DoomedDelta, AvroCaptureSink=DoomedAvro):
-        source = doomed_source(connection_string)
-        job.capture(spark, source, hub, out, file_format=file_format).awaitTermination()
+def capture_until_death(spark: SparkSession, connection_string: str, hub: str, output: job.CaptureOutput) -> None:
+    with doomed_captures(spark):
+        job.capture(spark, doomed_source(connection_string), hub, output).awaitTermination()
 
 
-def main(connection_string: str, hub: str, out: Path, file_format: job.CaptureFormat, batch: int) -> None:
-    warehouse = {"spark.sql.warehouse.dir": str(out / "warehouse")}
+def main(connection_string: str, hub: str, out: str, checkpoint: Path, file_format: job.CaptureFormat) -> None:
+    warehouse = {"spark.sql.warehouse.dir": str(checkpoint.with_name("warehouse"))}
     spark = session("doomed", master="local[2]", settings={**SETTINGS, **warehouse}, shows_progress=False)
-    capture_until_death(spark, connection_string, hub, out, file_format, batch)
+    output = job.CaptureOutput(Place.parse(out), file_format, Place.parse(checkpoint))
+    capture_until_death(spark, connection_string, hub, output)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), cast("job.CaptureFormat", sys.argv[4]), int(sys.argv[5]))
+    main(sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4]), cast("job.CaptureFormat", sys.argv[5]))

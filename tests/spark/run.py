@@ -1,6 +1,7 @@
-"""`python -m tests.spark.run --rounds 20 [--only driver,executor,broker,jobs]`: kill, go on, compare.
+"""`python -m tests.spark.run --rounds 20 [--only driver,s3,executor,broker,jobs]`: kill, go on, compare.
 
-    driver      killed between the commit of a batch and Spark's note of it, of Delta and of Avro captures in turn
+    driver      killed in the commit of a batch, at each point of it in turn, of captures in each format, to a disk
+    s3          the same to an S3 server
     executor    killed in the middle of a task, on a standalone master with two workers
     broker      killed while it is read
     jobs        once: the jobs on that cluster and on this machine alone, which have to find the same
@@ -25,10 +26,13 @@ from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
-from tandem.spark.jobs.capture import CaptureFormat
+from tandem.lake.place import Place
+from tandem.spark.jobs.capture import CaptureFormat, CaptureOutput
 from tandem.spark.report.results import read_results
 from tandem.testing import Broker
+from tests.lake import s3_server
 from tests.spark.deaths import EVENTS, broker_dies, driver_dies, executors_die, gone_on
+from tests.spark.doomed_capture import Point
 from tests.spark.filling import fill
 from tests.spark.scripted import do_workload, tell_outage
 from tests.spark.small_spark import SETTINGS, run_program
@@ -36,7 +40,7 @@ from tests.spark.standalone import standalone_cluster
 
 __all__ = ["main"]
 
-KINDS: Final = ("driver", "executor", "broker", "jobs")
+KINDS: Final = ("driver", "s3", "executor", "broker", "jobs")
 HUB: Final = "numbers"
 
 # Seconds. A job that has not ended by then hangs.
@@ -74,16 +78,29 @@ class Programme:
         return broker
 
     def _driver(self, folder: Path) -> None:
-        formats: tuple[CaptureFormat, ...] = ("delta", "avro")
+        self._kill_drivers("driver", folder, lambda number: Place.parse(folder / str(number)))
+
+    def _s3(self, folder: Path) -> None:
+        with s3_server.serving() as options:
+            self._kill_drivers("s3", folder, lambda _: s3_server.new_bucket(options))
+
+    def _kill_drivers(self, kind: str, folder: Path, place: Callable[[int], Place]) -> None:
+        formats: tuple[CaptureFormat, ...] = ("parquet", "delta", "avro")
         with ExitStack() as stack:
             broker = self._filled(stack, folder)
             spark = stack.enter_context(_session(folder))
             for number in range(self._rounds):
                 started_s = time.monotonic()
-                out, file_format, batch = folder / str(number), formats[number % 2], self._chance.randrange(3)
-                driver_dies(broker, HUB, out, file_format, batch)
-                found = gone_on(spark, broker, HUB, out, file_format, batch)
-                self._note("driver", found == Counter(range(EVENTS)), started_s)
+                file_format = formats[number % len(formats)]
+                output = CaptureOutput(place(number), file_format, Place.parse(folder / f"checkpoint-{number}"))
+                # Only files on a disk are renamed, and only if they are of no table.
+                is_renamed = file_format != "delta" and output.place.is_local
+                points: tuple[Point, ...] = ("written", "counted", "renamed") if is_renamed else ("written", "counted")
+                point = points[number // len(formats) % len(points)]
+                batch = self._chance.randrange(3)
+                driver_dies(broker, HUB, output, batch, point)
+                found = gone_on(spark, broker, HUB, output, batch, point)
+                self._note(kind, found == Counter(range(EVENTS)), started_s)
 
     def _executor(self, folder: Path) -> None:
         with ExitStack() as stack:

@@ -16,11 +16,12 @@ import pyspark
 import pytest
 from pyspark.sql import SparkSession
 
+from tandem.spark.jobs.capture import CaptureOutput
 from tandem.testing import Broker
 from tests.markers import mission
 from tests.spark.cluster_program import DOOMED
 from tests.spark.deaths import EVENTS, PROGRAM_LIMIT_S, gone_on
-from tests.spark.doomed_driver import DIED
+from tests.spark.doomed_capture import has_died
 from tests.spark.filling import fill
 from tests.spark.small_spark import run_program
 
@@ -87,6 +88,7 @@ def test_an_executor_that_is_killed_loses_and_doubles_nothing(course: Course) ->
 def test_a_driver_that_dies_between_write_and_commit_duplicates_nothing(
     course: Course, spark: SparkSession, broker: Broker
 ) -> None:
-    assert (course.folder / DOOMED / DIED).exists(), course.errors[-4_000:]
-    found = gone_on(spark, broker, HUB, course.folder / DOOMED, "delta", DOOMED_BATCH)
+    assert has_died(course.folder / DOOMED / "_checkpoint"), course.errors[-4_000:]
+    output = CaptureOutput.parse(course.folder / DOOMED, "delta")
+    found = gone_on(spark, broker, HUB, output, DOOMED_BATCH, "counted")
     assert found == Counter(range(EVENTS))

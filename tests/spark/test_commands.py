@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from tandem.client.sync import BrokeredMessage, MessagingFactory
+from tandem.lake.place import Place
 from tandem.testing import Broker
 from tests.cli.program import one_line, tandem_here
 from tests.markers import mission
-from tests.spark.captured import delta_bodies
+from tests.spark.captured import captured_bodies
 from tests.spark.conftest import MakeUri
 from tests.spark.deaths import PROGRAM_LIMIT_S
 from tests.spark.filling import fill
@@ -59,7 +60,7 @@ def test_operations_are_metered_and_reported_and_a_hub_is_captured(tmp_path: Pat
     assert captured.stdout.startswith("captured 5 events of telemetry to "), captured.stderr
     assert "capture: Spark on Java" in captured.stderr
     assert "SharedAccessKey" not in captured.stdout + captured.stderr
-    assert sorted(delta_bodies(tmp_path / "telemetry")) == [b"0", b"1", b"2", b"3", b"4"]
+    assert sorted(captured_bodies(Place.parse(tmp_path / "telemetry"))) == [b"0", b"1", b"2", b"3", b"4"]
     reported = tandem_here("pipeline", "report", *out, "--html", (tmp_path / "report.html").as_uri())
     assert "Cost by stage" in reported.stdout
     assert "<svg" in (tmp_path / "report.html").read_text()

@@ -6,21 +6,24 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 
+import fastavro
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
 from tandem.client import BrokeredMessage as AsyncMessage
-from tandem.client.sync import MessagingFactory
+from tandem.client.sync import EventData, EventHubClient, MessagingFactory
 from tandem.cost.tariff import DEFAULT_TARIFF
+from tandem.errors import ConfigurationError
+from tandem.lake.place import Place
 from tandem.pairing.rewriting import rewrite
 from tandem.spark.jobs import syphon as syphon_job
 from tandem.spark.jobs.availability import availability
-from tandem.spark.jobs.capture import CaptureFormat, capture, read_captured
+from tandem.spark.jobs.capture import CaptureFormat, CaptureOutput, capture, read_captured
 from tandem.spark.jobs.latency import latency
 from tandem.spark.jobs.metering import metering
 from tandem.spark.jobs.records import read
@@ -31,7 +34,7 @@ from tandem.spark.transforms.operations import pairing_events
 from tandem.testing import Broker
 from tests.markers import mission
 from tests.patience import PATIENCE_S
-from tests.spark.captured import avro_bodies, delta_bodies, numbers_of
+from tests.spark.captured import captured_bodies, numbers_of
 from tests.spark.conftest import MakeHub
 from tests.spark.filling import fill
 from tests.spark.scripted import LEDGER, do_workload, tell_outage, tell_pairing_events
@@ -49,16 +52,89 @@ def test_a_capture_has_every_event_once_however_often_it_is_run(
 ) -> None:
     hub = make_hub(60)
     source = {"connectionString": broker.connection_string}
-    for more in (range(0), range(60, 90)):
+    output = CaptureOutput(Place.parse(tmp_path), file_format)
+    for more in (range(0), range(60, 90), range(0)):
         fill(broker, hub, more)
-        capture(spark, source, hub, tmp_path, file_format=file_format).awaitTermination()
-    capture(spark, source, hub, tmp_path, file_format=file_format).awaitTermination()
-    if file_format == "parquet":
-        found = iter([bytes(row.body) for row in read_captured(spark, tmp_path).collect()])
-        assert (tmp_path / f"hub={hub}" / "partition=0" / f"date={datetime.now(UTC):%Y-%m-%d}").is_dir()
-    else:
-        found = delta_bodies(tmp_path) if file_format == "delta" else avro_bodies(tmp_path)
-    assert numbers_of(found) == Counter(range(90))
+        capture(spark, source, hub, output).awaitTermination()
+    assert numbers_of(captured_bodies(output.place)) == Counter(range(90))
+    rows = read_captured(spark, tmp_path).collect()
+    assert Counter(int(row.body) for row in rows) == Counter(range(90))
+    assert {(row.hub, row.date) for row in rows} == {(hub, f"{row.enqueuedTime:%Y-%m-%d}") for row in rows}
+    assert {row.partition for row in rows} == {"0", "1"}
+
+
+@mission("M31")
+def test_a_capture_with_another_checkpoint_is_refused_before_it_writes_everything_again(
+    spark: SparkSession, broker: Broker, make_hub: MakeHub, tmp_path: Path
+) -> None:
+    hub = make_hub(10)
+    source = {"connectionString": broker.connection_string}
+    capture(spark, source, hub, CaptureOutput.parse(tmp_path / "out")).awaitTermination()
+    other = CaptureOutput(Place.parse(tmp_path / "out"), checkpoint=Place.parse(tmp_path / "other"))
+    with pytest.raises(ConfigurationError, match="would be written again"):
+        capture(spark, source, hub, other)
+
+
+@mission("M31")
+def test_an_avro_capture_has_keys_and_properties_as_they_were_sent(
+    spark: SparkSession, broker: Broker, make_hub: MakeHub, tmp_path: Path
+) -> None:
+    hub = make_hub(0, 1)
+    # A number, and texts that look like numbers.
+    properties = {"amount": 5, "price": 1.5, "postcode": "50667", "count": "007", "is_new": True, "raw": b"\x00\xff"}
+    with EventHubClient.from_connection_string(broker.connection_string, hub) as client:
+        sent = EventData(b"chair", properties=properties, partition_key="customer-1")
+        client.create_producer().send_batch([sent])
+    output = CaptureOutput.parse(tmp_path, "avro")
+    capture(spark, {"connectionString": broker.connection_string}, hub, output).awaitTermination()
+    [file] = tmp_path.glob("tandem/**/*.avro")
+    with file.open("rb") as opened:
+        [record] = fastavro.reader(opened)
+    assert isinstance(record, dict)
+    assert record["Properties"] == {**properties, "is_new": "true"}
+    assert record["SystemProperties"]["x-opt-partition-key"] == "customer-1"
+    assert (record["SequenceNumber"], record["Offset"], record["Body"]) == (0, "0", b"chair")
+
+
+@mission("M31")
+def test_payloads_of_a_capture_are_columns_in_spark(
+    spark: SparkSession, broker: Broker, make_hub: MakeHub, tmp_path: Path
+) -> None:
+    hub = make_hub(0, 2)
+    source = {"connectionString": broker.connection_string}
+    output = CaptureOutput(Place.parse(tmp_path), options={"payload": "json"})
+    for payloads in ([{"id": 1}], [{"id": 2, "shop": {"city": "Köln"}}, {"id": "three"}]):
+        with EventHubClient.from_connection_string(broker.connection_string, hub) as client:
+            client.create_producer().send_batch([EventData(json.dumps(one)) for one in payloads], partition_id="0")
+        capture(spark, source, hub, output).awaitTermination()
+    rows = read_captured(spark, tmp_path).orderBy("id").selectExpr("id", "shop.city").collect()
+    assert [tuple(row) for row in rows] == [(1, None), (2, "Köln")]
+    [aside] = read_captured(spark, tmp_path / "_quarantine").collect()
+    assert (aside.sequenceNumber, aside.reason) == (2, "id is string, and its column is long")
+
+
+@mission("M31")
+def test_a_capture_goes_to_any_file_system_that_spark_has(
+    spark: SparkSession, broker: Broker, make_hub: MakeHub, tmp_path: Path
+) -> None:
+    # A file system of Hadoop's that needs nothing else: names of its own for folders of this machine.
+    settings = spark._jsc.hadoopConfiguration()
+    settings.set("fs.viewfs.mounttable.default.link./lake", (tmp_path / "lake").as_uri())
+    (tmp_path / "lake").mkdir()
+    hub = make_hub(20)
+    source = {"connectionString": broker.connection_string}
+    output = CaptureOutput.parse("viewfs:///lake/captured")
+    for _ in range(2):
+        capture(spark, source, hub, output).awaitTermination()
+    assert read_captured(spark, "viewfs:///lake/captured").count() == 20
+    assert list((tmp_path / "lake" / "captured" / f"hub={hub}").glob("date=*/hour=*/*.parquet"))
+    with pytest.raises(ConfigurationError, match="go to folders and s3://"):
+        capture(spark, source, hub, CaptureOutput.parse("viewfs:///lake/other", "delta"))
+    # A checkpoint may lie there, too.
+    elsewhere = CaptureOutput(Place.parse(tmp_path / "out"), "avro", Place.parse("viewfs:///lake/checkpoint"))
+    for _ in range(2):
+        capture(spark, source, hub, elsewhere).awaitTermination()
+    assert numbers_of(captured_bodies(elsewhere.place)) == Counter(range(20))
 
 
 # --- cost and latency -----------------------------------------------------------------------------------------------

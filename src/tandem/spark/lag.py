@@ -27,7 +27,7 @@ from pyspark.sql.streaming.listener import (
 from tandem.errors import TandemError
 from tandem.spark.offsets import SourceOffset
 
-__all__ = ["LagMetrics", "PartitionLag", "describe", "lag_of"]
+__all__ = ["LagMetrics", "PartitionLag", "describe", "lag_of", "metric_lines"]
 
 
 class PartitionLag(NamedTuple):
@@ -109,22 +109,22 @@ class LagMetrics(StreamingQueryListener):
         ]
         return "".join(
             [
-                *_metric(
+                *metric_lines(
                     "tandem_spark_lag_events",
                     "Events of a partition that were not read yet.",
                     ((labels, one.events) for labels, one in lags),
                 ),
-                *_metric(
+                *metric_lines(
                     "tandem_spark_next_sequence_number",
                     "Number of the next event to read.",
                     ((labels, one.next_number) for labels, one in lags),
                 ),
-                *_metric(
+                *metric_lines(
                     "tandem_spark_batch_seconds",
                     "Duration of the last batch.",
                     (({"query": name}, progress.batchDuration / 1_000) for name, progress in queries),
                 ),
-                *_metric(
+                *metric_lines(
                     "tandem_spark_batch_rows",
                     "Rows of the last batch.",
                     (({"query": name}, progress.numInputRows) for name, progress in queries),
@@ -133,8 +133,11 @@ class LagMetrics(StreamingQueryListener):
         )
 
 
-def _metric(name: str, meaning: str, samples: Iterable[tuple[dict[str, str], float]]) -> list[str]:
-    lines = [f"# HELP {name} {meaning}\n", f"# TYPE {name} gauge\n"]
+def metric_lines(
+    name: str, meaning: str, samples: Iterable[tuple[dict[str, str], float]], kind: str = "gauge"
+) -> list[str]:
+    """Return one metric in the format of Prometheus."""
+    lines = [f"# HELP {name} {meaning}\n", f"# TYPE {name} {kind}\n"]
     for labels, value in samples:
         shown = ",".join(f'{label}="{_escaped(text)}"' for label, text in labels.items())
         lines.append(f"{name}{{{shown}}} {value}\n")

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pyspark
 from pyspark.sql import SparkSession
@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from tandem.spark.java import Java, cache_folder, find_java
 from tandem.spark.spark_home import light_home
 
-__all__ = ["DEFAULT_MASTER", "SMALL_DATA_SETTINGS", "chosen_java", "session"]
+__all__ = ["DEFAULT_MASTER", "SMALL_DATA_SETTINGS", "activate", "chosen_java", "session"]
 
 DEFAULT_MASTER: Final = "local[*]"
 
@@ -32,6 +32,8 @@ _SETTINGS: Final = {
     "spark.redaction.regex": _REDACTION,
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Of what a sink is handed at once. With Spark's own 64 MB, a task that captures takes three times as much memory.
+    "spark.sql.execution.arrow.maxBytesPerBatch": "16m",
     "spark.ui.enabled": "false",
 }
 
@@ -106,15 +108,29 @@ def session(
     return made
 
 
+def activate(spark: SparkSession) -> None:
+    """Make the session the active one of this thread.
+
+    Spark looks up the format of a `writeStream` in the active session of the thread that starts it. A thread other than
+    the one that made the session has none, and would not find formats that are written in Python.
+    """
+    # Any: Java, by py4j. A client of Spark Connect has none, and needs none.
+    jvm: Any = getattr(spark, "_jvm", None)
+    if jvm is not None:
+        jvm.SparkSession.setActiveSession(spark._jsparkSession)
+
+
 def _register_formats(spark: SparkSession) -> None:
     """Register the formats that Spark finds by itself where the path of Python has no space.
 
     It looks for data sources only if `sh -c "command -v PYTHON"` succeeds, with a path that it does not quote.
     """
+    from pyspark_capture import DefaultSource as Capture
+    from pyspark_deltalake import DefaultSource as DeltaLake
     from pyspark_eventhubs import DefaultSource as EventHubs
     from pyspark_servicebus import DefaultSource as ServiceBus
 
-    for source in (EventHubs, ServiceBus):
+    for source in (Capture, DeltaLake, EventHubs, ServiceBus):
         spark.dataSource.register(source)
 
 

@@ -20,7 +20,7 @@ import pyarrow  # noqa: F401
 import pyspark.worker  # noqa: F401
 from pyspark import daemon
 
-import tandem.spark.capture_files
+import tandem.spark.capture_source
 import tandem.spark.servicebus
 import tandem.spark.source  # noqa: F401
 

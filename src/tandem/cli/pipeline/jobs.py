@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import json
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,12 +13,16 @@ from typing import Annotated, Final
 import typer
 
 from tandem.cli.pairing.pair import PrimaryNamespace
+from tandem.cli.pipeline.run import run_pipeline
 from tandem.cli.pipeline.spark_session import open_spark
+from tandem.cli.pipeline.storage import Checkpoint, Storage, place_of
+from tandem.cli.pipeline.tables import compact_table, vacuum_table
 from tandem.cli.shared.broker import broker_of
 from tandem.cli.shared.commands import command_group
 from tandem.cli.shared.options import AsJson, Connection
 from tandem.cli.shared.output import print_json, print_table
 from tandem.durations import parse_duration_ms
+from tandem.lake.place import Place
 from tandem.location import Location
 
 __all__ = ["app", "show_results"]
@@ -32,6 +37,20 @@ class FileFormat(enum.Enum):
 
     PARQUET = "parquet"
     DELTA = "delta"
+    AVRO = "avro"
+
+
+class FileLayout(enum.Enum):
+    """Where the files of a capture lie."""
+
+    HIVE = "hive"
+    CAPTURE = "capture"
+
+
+class Payload(enum.Enum):
+    """What the bodies of events are."""
+
+    JSON = "json"
     AVRO = "avro"
 
 
@@ -58,6 +77,24 @@ Follow = Annotated[
     str | None, typer.Option(metavar="TIME", help="Do it again whenever this time has passed, until Ctrl-C.")
 ]
 
+Format = Annotated[
+    FileFormat, typer.Option("--format", help="delta: a table; avro: files as Event Hubs Capture writes them.")
+]
+Layout = Annotated[
+    FileLayout | None,
+    typer.Option(help="Folders by hub, date and hour, or as Event Hubs Capture has them.", show_default="by format"),
+]
+PayloadChoice = Annotated[
+    Payload | None, typer.Option(help="Parse bodies into columns.", show_default="bodies stay as they are")
+]
+Columns = Annotated[
+    str | None, typer.Option(metavar="COLUMNS", help="Types that are not inferred: 'price double, at timestamp'.")
+]
+PayloadSchemas = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="FILE", help="With --payload avro: a schema, the newest first; many times if need be."),
+]
+
 _DEFAULT_OUT: Final = Location("tandem-pipeline")
 
 # Of a table on a terminal.
@@ -70,10 +107,16 @@ _SHORT_WINDOW: Final = "5 seconds"
 @app.command("capture")
 def capture_events(
     hub: Annotated[str, typer.Argument(metavar="HUB", help="The event hub.")],
-    out: Out = _DEFAULT_OUT / "capture",
-    file_format: Annotated[
-        FileFormat, typer.Option("--format", help="delta: a table; avro: files as Event Hubs Capture writes them.")
-    ] = FileFormat.PARQUET,
+    out: Annotated[
+        str, typer.Option("--out", metavar="URI", help="A folder, s3://bucket/prefix, or what else Spark can write to.")
+    ] = str(_DEFAULT_OUT / "capture"),
+    file_format: Format = FileFormat.PARQUET,
+    layout: Layout = None,
+    payload: PayloadChoice = None,
+    columns: Columns = None,
+    payload_schema: PayloadSchemas = None,
+    checkpoint: Checkpoint = None,
+    storage: Storage = None,
     master: Master = None,
     follow: Follow = None,
     connection_string: Connection = None,
@@ -82,22 +125,34 @@ def capture_events(
     """Write the events of a hub to files, exactly once.
 
     The first run begins with the oldest event that is kept; each further one goes on where the last one ended. Files
-    lie in folders by hub, partition, date and hour; those of --format avro as the service's own capture has them.
+    lie in folders by hub, date and hour, those of --format avro as the service's own capture has them. A file holds at
+    most 300 MB of events.
+
+    With --payload, fields of bodies become columns. A new field adds a column; an event with a value that does not fit
+    its column goes to _quarantine, with the reason.
 
     \b
     Examples:
       tandem pipeline capture telemetry --out capture
-      tandem pipeline capture telemetry --format delta --follow 1m
+      tandem pipeline capture telemetry --format delta --payload json --follow 1m
+      tandem pipeline capture telemetry --out s3://lake/events --checkpoint checkpoints --storage endpoint=http://minio:9000
     """
     source = str(broker_of(connection_string))
+    place = place_of(out, storage).child(hub)
     with open_spark("capture", master) as spark:
-        from tandem.spark.jobs.capture import capture
+        from tandem.spark.jobs.capture import CaptureOutput, capture
 
+        output = CaptureOutput(
+            place,
+            file_format.value,
+            None if checkpoint is None else Place.parse(checkpoint).child(hub),
+            _capture_options(layout, payload, columns, payload_schema),
+        )
         for _ in _rounds(follow):
-            query = capture(spark, {"connectionString": source}, hub, out / hub, file_format=file_format.value)
+            query = capture(spark, {"connectionString": source}, hub, output)
             query.awaitTermination()
             count = sum(progress.numInputRows for progress in query.recentProgress)
-            _say(f"captured {count:,} events of {hub} to {out / hub}", {"hub": hub, "events": count}, as_json)
+            _say(f"captured {count:,} events of {hub} to {place}", {"hub": hub, "events": count}, as_json)
 
 
 @app.command("metering")
@@ -247,6 +302,11 @@ def drain(
         typer.echo(f"left: {row['queue']} {row['sequenceNumber']}: {row['outcome']}", err=True)
 
 
+app.command("run")(run_pipeline)
+app.command("compact")(compact_table)
+app.command("vacuum")(vacuum_table)
+
+
 @app.command("report")
 def report(
     out: Annotated[
@@ -299,6 +359,16 @@ def report(
 
 
 # --- steps ----------------------------------------------------------------------------------------------------------
+
+
+def _capture_options(
+    layout: FileLayout | None, payload: Payload | None, columns: str | None, schemas: list[Path] | None
+) -> dict[str, str]:
+    """Return the options of the format `capture` that were given."""
+    options = {"layout": layout and layout.value, "payload": payload and payload.value, "payloadColumns": columns}
+    if schemas:
+        options["payloadSchemas"] = json.dumps([path.read_text(encoding="utf-8") for path in schemas])
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _run_everything(source: Path, out: Location, tariff: Location | None, master: str | None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 import typer
@@ -20,10 +20,12 @@ _INSTALL: Final = "the pipeline needs Spark: pip install 'tandem-bus[spark]'"
 
 
 @contextlib.contextmanager
-def open_spark(name: str, master: str | None, *, is_small: bool = False) -> Iterator[SparkSession]:
+def open_spark(
+    name: str, master: str | None, *, is_small: bool = False, settings: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
     """Open a session for a command, and stop it on the way out.
 
-    With `is_small`, a session on this machine is set up for a few thousand records.
+    With `is_small`, a session on this machine is set up for a few thousand records. `settings` go to Spark.
     """
     try:
         from tandem.spark.spark_session import SMALL_DATA_SETTINGS, chosen_java, session
@@ -31,11 +33,12 @@ def open_spark(name: str, master: str | None, *, is_small: bool = False) -> Iter
         raise CommandFailed(f"{_INSTALL} ({error})") from error
     typer.echo(f"{name}: Spark on {chosen_java()}", err=True)
     # A cluster has settings of its own.
-    settings = SMALL_DATA_SETTINGS if is_small and master is None else None
+    small = SMALL_DATA_SETTINGS if is_small and master is None else {}
+    chosen = {**small, **(settings or {})}
     # Jobs of a moment: their progress bars would only cover the lines of the command.
     shows_progress = False if is_small else None
     try:
-        with session(f"tandem {name}", master=master, settings=settings, shows_progress=shows_progress) as spark:
+        with session(f"tandem {name}", master=master, settings=chosen, shows_progress=shows_progress) as spark:
             yield spark
     except TandemError:
         raise

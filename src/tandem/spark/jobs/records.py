@@ -11,9 +11,10 @@ from typing import Final, NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
+from tandem.errors import ConfigurationError
 from tandem.location import Location, LocationLike
 from tandem.spark.connection import parse
-from tandem.spark.jobs.capture import capture, read_captured
+from tandem.spark.jobs.capture import CaptureOutput, capture, read_captured
 from tandem.spark.options import FORMAT
 
 __all__ = ["OPERATIONS_HUB", "Namespaces", "Result", "read", "refresh", "write"]
@@ -34,7 +35,8 @@ def refresh(spark: SparkSession, namespaces: Namespaces, out: LocationLike) -> D
     every: list[DataFrame] = []
     for name, connection_string in _named(namespaces).items():
         place = Location(out) / _EVENTS / name
-        capture(spark, {"connectionString": connection_string}, OPERATIONS_HUB, place).awaitTermination()
+        output = CaptureOutput.parse(place)
+        capture(spark, {"connectionString": connection_string}, OPERATIONS_HUB, output).awaitTermination()
         every.append(read_captured(spark, place).withColumn("source", sql.lit(name)))
     return reduce(DataFrame.unionByName, every)
 
@@ -68,6 +70,10 @@ def write(results: Sequence[Result], out: LocationLike, written: Callable[[str],
     Calls `written` with the name of each result. Results are written at the same time: most of the time of a small
     one goes into planning, which keeps one core busy.
     """
+
+    kept = [one.name for one in results if (Location(out) / one.name / "_delta_log").exists()]
+    if kept:
+        raise ConfigurationError(f"{out} has {kept[0]} of `tandem pipeline run`, which keeps it: give another --out")
 
     def write_one(result: Result) -> str:
         table = result.table.coalesce(1).sortWithinPartitions(*result.first, *result.table.columns)

@@ -10,7 +10,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tandem.errors import ConfigurationError
+from tandem.lake.place import Place, StorageOptions
 from tandem.location import Location, LocationLike
+from tandem.spark.report.sums import read_rows
 
 __all__ = ["Results", "Row", "read_results"]
 
@@ -32,9 +34,16 @@ class Results:
     latencies: list[Row] = field(default_factory=list)
 
 
-def read_results(out: LocationLike) -> Results:
+def read_results(out: LocationLike, storage: StorageOptions | None = None, *, until: datetime | None = None) -> Results:
+    """Read the tables that jobs have written there, or that `tandem pipeline run` keeps there.
+
+    With `until`, of the latter only the last day or month before it.
+    """
     folder = Location(out)
-    found = {name: _rows(folder / name) for name in _NAMES if (folder / name / "_SUCCESS").exists()}
+    place = Place.parse(str(out), storage)
+    found = {} if not place.is_ours else read_rows(place, until)
+    if not found:
+        found = {name: _rows(folder / name) for name in _NAMES if (folder / name / "_SUCCESS").exists()}
     if not found:
         raise ConfigurationError(
             f"{out} has no results: run `tandem pipeline metering`, `availability` or `latency` with --out {out} first"

@@ -11,9 +11,18 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sql
 
-__all__ = ["arrivals", "backlog_depth", "backlog_queues", "outages", "pings"]
+__all__ = [
+    "arrivals",
+    "backlog_changes",
+    "backlog_depth",
+    "backlog_queue_changes",
+    "backlog_queues",
+    "outages",
+    "pings",
+]
 
 _ENTITY: Final = ("primary", "entity")
+_QUEUE: Final = ("namespace", "entity")
 _BACKLOG_QUEUES: Final = "%/x-servicebus-transfer/%"
 
 # Later than any moment that is known: an outage that is not over.
@@ -59,26 +68,34 @@ def pings(events: DataFrame) -> DataFrame:
 
 def backlog_depth(events: DataFrame) -> DataFrame:
     """How many messages of an entity were on the detour, after each second in which that changed."""
+    return _running(backlog_changes(events), _ENTITY)
+
+
+def backlog_changes(events: DataFrame) -> DataFrame:
+    """By how much that changed in each second. Changes of parts of the events add up."""
     change = _count_of("diverted") - _count_of("syphoned")
-    changes = (
+    return (
         events.where(sql.col("event").isin("diverted", "syphoned"))
         .groupBy(*_ENTITY, sql.date_trunc("second", "time").alias("time"))
         .agg(sql.sum(change).alias("change"))
     )
-    return _running(changes, _ENTITY)
 
 
 def backlog_queues(operations: DataFrame) -> DataFrame:
     """How many messages each backlog queue held, by what the broker counted: sent to it, and completed."""
+    return _running(backlog_queue_changes(operations), _QUEUE)
+
+
+def backlog_queue_changes(operations: DataFrame) -> DataFrame:
+    """By how much that changed in each second. Changes of parts of the operations add up."""
     came = sql.when(sql.col("operation") == "send", sql.col("count"))
     went = sql.when(sql.col("operation") == "complete", sql.col("count"))
-    changes = (
+    return (
         operations.where(sql.col("entity").like(_BACKLOG_QUEUES) & (sql.col("outcome") == "ok"))
-        .groupBy("namespace", "entity", "time")
+        .groupBy(*_QUEUE, "time")
         .agg(sql.sum(sql.coalesce(came, sql.lit(0)) - sql.coalesce(went, sql.lit(0))).alias("change"))
         .where(sql.col("change") != 0)
     )
-    return _running(changes, ("namespace", "entity"))
 
 
 def arrivals(sent: DataFrame, received: DataFrame, *, late_after_s: float = 60.0) -> DataFrame:

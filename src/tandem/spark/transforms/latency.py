@@ -16,10 +16,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 
 from tandem.engine.metering import LATENCY_BOUNDS_MS
+from tandem.spark.report.sums import PERCENTILES
 
-__all__ = ["PERCENTILES", "latencies"]
-
-PERCENTILES: Final = (50, 95, 99)
+__all__ = ["PERCENTILES", "latencies", "latency_counts"]
 
 _KEYS: Final = ("namespace", "entity", "operation")
 _BEYOND: Final = "inf"
@@ -30,19 +29,25 @@ def latencies(*, window: str = "1 minute", lateness: str = "1 minute") -> Callab
     """By window of time, namespace, entity and operation. Null means longer than the last bound."""
 
     def transform(operations: DataFrame) -> DataFrame:
-        counted = (
-            operations.withWatermark("time", lateness)
-            .groupBy(sql.window("time", window), *_KEYS)
-            .agg(*(sql.expr(_bucket(bound)) for bound in _BOUNDS))
-        )
+        counted = operations.withWatermark("time", lateness).transform(latency_counts(window=window))
         within = counted.selectExpr("*", *(_within(number) for number in range(len(_BOUNDS))))
         return within.where(f"within_{_BEYOND} > 0").selectExpr(
-            "window.start AS `from`",
+            "`from`",
             *_KEYS,
             f"within_{_BEYOND} AS count",
             *(f"{_percentile(percent)} AS p{percent}_ms" for percent in PERCENTILES),
             f"{_largest()} AS max_ms",
         )
+
+    return transform
+
+
+def latency_counts(*, window: str = "1 minute") -> Callable[[DataFrame], DataFrame]:
+    """Count operations by window and bucket, `took_10` those of at most 10 ms. Counts of parts of records add up."""
+
+    def transform(operations: DataFrame) -> DataFrame:
+        counted = operations.groupBy(sql.window("time", window), *_KEYS).agg(*(sql.expr(_bucket(b)) for b in _BOUNDS))
+        return counted.selectExpr("window.start AS `from`", *_KEYS, *(f"took_{bound}" for bound in _BOUNDS))
 
     return transform
 

@@ -12,7 +12,7 @@ from pyspark.sql.types import DecimalType
 from tandem.cost.tariff import INBOUND_OPERATIONS, OUTBOUND_OPERATIONS, Rate, Tariff
 from tandem.spark.schemas import MONEY
 
-__all__ = ["costs", "totals"]
+__all__ = ["EXACT_MONEY", "cost_sums", "costs", "totals"]
 
 # A price of one unit, and a number of units: their product has 36 digits, and a decimal holds 38.
 _PRICE: Final = DecimalType(18, 12)
@@ -24,6 +24,9 @@ _BYTES: Final = DecimalType(18, 0)
 
 # Both products. Their sum has one digit more, and so the 38 that a decimal holds.
 _PRODUCT: Final = DecimalType(37, 15)
+
+# Their sum, before it is rounded: such sums add up to the same cost in whatever portions records come.
+EXACT_MONEY: Final = DecimalType(38, 15)
 
 _KEYS: Final = ("namespace", "entity", "entity_kind", "operation", "stage")
 
@@ -38,14 +41,20 @@ def costs(tariff: Tariff, *, window: str = "1 day", lateness: str = "1 hour") ->
     """
 
     def transform(operations: DataFrame) -> DataFrame:
-        counted = (
-            operations.withWatermark("time", lateness)
-            .groupBy(sql.window("time", window), *_KEYS, "outcome")
-            .agg(
-                sql.sum("count").alias("operations"),
-                sql.sum("bytes").alias("bytes"),
-                sql.sum("billable_units").alias("units"),
-            )
+        summed = operations.withWatermark("time", lateness).transform(cost_sums(tariff, window=window))
+        return summed.withColumn("cost", sql.col("cost").cast(MONEY))
+
+    return transform
+
+
+def cost_sums(tariff: Tariff, *, window: str = "1 day") -> Callable[[DataFrame], DataFrame]:
+    """Return the columns of `costs` for a part of the records. The cost is exact: add up the parts, then round."""
+
+    def transform(operations: DataFrame) -> DataFrame:
+        counted = operations.groupBy(sql.window("time", window), *_KEYS, "outcome").agg(
+            sql.sum("count").alias("operations"),
+            sql.sum("bytes").alias("bytes"),
+            sql.sum("billable_units").alias("units"),
         )
         price = _if_ok(_price(tariff)).cast(_PRICE)
         price_of_byte = _if_ok(_price_of_byte(tariff)).cast(_PRICE_OF_BYTE)
@@ -58,7 +67,7 @@ def costs(tariff: Tariff, *, window: str = "1 day", lateness: str = "1 hour") ->
             "operations",
             "bytes",
             "units",
-            (cost + bandwidth_cost).cast(MONEY).alias("cost"),
+            (cost + bandwidth_cost).cast(EXACT_MONEY).alias("cost"),
             sql.lit(tariff.currency).alias("currency"),
         )
 
