@@ -57,7 +57,8 @@ def test_results_and_captures_follow_the_bus(spark: SparkSession, bus: Broker, t
     start = tell_outage(bus, "orders")
     # What was counted last is written when the broker stops.
     bus.restart()
-    run_once(spark, settings)
+    records = run_once(spark, settings)
+    assert [count for name, count in records.items() if "telemetry" in name] == [10]
     assert metered(read_results(out), "orders")["send"] == 3
     place = Place.parse(out / "capture" / "primary" / "telemetry")
     assert numbers_of(captured_bodies(place)) == Counter(range(10))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import threading
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Annotated
 import typer
 
 from tandem.cli.pipeline.spark_session import open_spark
+from tandem.cli.shared.options import AsJson
 
 __all__ = ["run_pipeline"]
 
@@ -23,6 +25,7 @@ def run_pipeline(
     master: Annotated[
         str | None, typer.Option(metavar="URL", help="Where Spark runs.", show_default="this machine")
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Capture hubs, and keep cost, availability, latency and a live report, until it is stopped.
 
@@ -56,14 +59,19 @@ def run_pipeline(
     def say(sentence: str) -> None:
         typer.echo(f"run: {sentence}", err=True)
 
+    def show(addresses: dict[str, str]) -> None:
+        typer.echo(json.dumps(addresses))
+
     from tandem.spark.service.run import SERVICE_SPARK_SETTINGS, run_once, run_service
 
     with open_spark("run", master, settings={**SERVICE_SPARK_SETTINGS, **settings.spark}) as spark:
         if once:
-            run_once(spark, settings, say)
+            records = run_once(spark, settings, say)
+            if as_json:
+                typer.echo(json.dumps({"records": records}))
             return
         # After Spark, which has a handler of its own.
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, ask_to_stop)
-        run_service(spark, settings, stop, say)
+        run_service(spark, settings, stop, say, show if as_json else None)
     say("stopped")

@@ -40,8 +40,12 @@ def run_service(
     settings: ServiceSettings,
     stop: threading.Event,
     say: Callable[[str], object] = lambda _: None,
+    show: Callable[[dict[str, str]], object] | None = None,
 ) -> None:
-    """Run until `stop` is set. A mistake in the configuration ends it; anything else is tried again."""
+    """Run until `stop` is set. A mistake in the configuration ends it; anything else is tried again.
+
+    `show` gets the addresses of the pages by their names. Without it they are said.
+    """
     metrics = LagMetrics()
     spark.streams.addListener(metrics)
     supervisor = Supervisor(planned_queries(spark, settings), metrics, say)
@@ -57,18 +61,30 @@ def run_service(
     }
     try:
         with serving(settings.host, settings.port, pages) as address:
-            say(f"report {address}/  health {address}/health  metrics {address}/metrics")
+            addresses = {"report": f"{address}/", "health": f"{address}/health", "metrics": f"{address}/metrics"}
+            if show is None:
+                say("  ".join(f"{name} {place}" for name, place in addresses.items()))
+            else:
+                show(addresses)
             supervisor.run(stop)
     finally:
         spark.streams.removeListener(metrics)
 
 
-def run_once(spark: SparkSession, settings: ServiceSettings, say: Callable[[str], object] = lambda _: None) -> None:
-    """Bring every capture and result up to date, one after the other. The next run, of either kind, goes on there."""
+def run_once(
+    spark: SparkSession, settings: ServiceSettings, say: Callable[[str], object] = lambda _: None
+) -> dict[str, int]:
+    """Bring every capture and result up to date, one after the other, and return how many records each has read.
+
+    The next run, of either kind, goes on there.
+    """
+    records: dict[str, int] = {}
     for plan in planned_queries(spark, settings, is_once=True):
         query = plan.start()
         query.awaitTermination()
-        say(f"{plan.name}: {sum(progress.numInputRows for progress in query.recentProgress):,} records")
+        records[plan.name] = sum(progress.numInputRows for progress in query.recentProgress)
+        say(f"{plan.name}: {records[plan.name]:,} records")
+    return records
 
 
 def _report(settings: ServiceSettings, refresh_s: int) -> str:
